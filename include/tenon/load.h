@@ -1,0 +1,36 @@
+/* Files to graphs, and back; arrays in .npy files. Read status.h first. */
+#ifndef TENON_LOAD_H
+#define TENON_LOAD_H
+
+#include <tenon/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Loads a model by what the file holds: a PyTorch torch.export archive (.pt2), Tenon's lowered
+ * graph in JSON (weights in a safetensors file beside it), or the text form. Weights are mapped,
+ * not copied, where the file allows it, so the file must not change while the graph, or a session
+ * made from it, lives. IO, INVALID_FILE, UNKNOWN_OP, UNSUPPORTED. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_load(const char *path, tenon_graph **out);
+
+/* The same for one kind of file. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_load_pt2(const char *path, tenon_graph **out);
+TENON_API TENON_MUST_CHECK tenon_status tenon_load_json(const char *path, tenon_graph **out);
+
+/* Writes the lowered-graph form (docs/json-form.md): `path` ends in ".json"; the weights go to a
+ * file beside it whose name ends in ".safetensors" instead. Both are written whole or not at all.
+ */
+TENON_API TENON_MUST_CHECK tenon_status tenon_save_json(const tenon_graph *graph, const char *path);
+
+/* Reads an array from a .npy file (versions 1 to 3, C or Fortran order, little endian). */
+TENON_API TENON_MUST_CHECK tenon_status tenon_npy_load(const char *path, tenon_tensor **out);
+
+/* Writes an array as .npy, row-major. bfloat16 is written as float32, which NumPy can read. The
+ * file is written whole or not at all. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_npy_save(const char *path, const tenon_view *view);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,112 @@
+/* Sessions: a graph compiled for input shapes, run from any number of contexts. Read status.h
+ * first.
+ *
+ *     tenon_graph *graph = NULL;  tenon_session *session = NULL;  tenon_context *context = NULL;
+ *     tenon_load("model.pt2", &graph);
+ *     tenon_session_create(graph, NULL, &session);
+ *     tenon_context_create(session, &context);
+ *     tenon_context_run(context, inputs, input_count, outputs, output_count);
+ */
+#ifndef TENON_SESSION_H
+#define TENON_SESSION_H
+
+#include <tenon/graph.h>
+#include <tenon/pass.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum tenon_backend {
+    TENON_BACKEND_AUTO = 0, /* oneDNN where it is supported and pays, Tenon's kernels elsewhere */
+    TENON_BACKEND_ONEDNN,   /* oneDNN wherever it is supported */
+    TENON_BACKEND_REFERENCE /* Tenon's kernels only */
+} tenon_backend;
+
+typedef enum tenon_precision { TENON_PRECISION_FP32 = 0, TENON_PRECISION_BF16 } tenon_precision;
+
+typedef struct tenon_session_options {
+    int threads; /* OpenMP threads of a run; 0: one for each core that the process may use */
+    tenon_backend backend;
+    tenon_precision precision;
+    const char
+        *isa; /* cap on the ISA of Tenon's kernels and oneDNN: "baseline", "avx2", "avx512"; NULL:
+               * none. oneDNN's cap holds for the process and must come before its first use. */
+    int max_shapes; /* compiled sets of input shapes kept, the least recently used goes first; 0: 16
+                     */
+    const tenon_pass_list *passes; /* NULL: the default pipeline; used during calls that compile, so
+                                      it must live as long */
+    bool keep_denormals; /* false: runs flush denormals to zero, and leave the caller's mode as
+                            found */
+} tenon_session_options;
+
+typedef struct tenon_session tenon_session;
+typedef struct tenon_context tenon_context;
+
+/* Makes a session from a graph, which may be destroyed afterwards (the session shares its weights).
+ * Passes of the model phase run here; a graph without symbols is compiled here too. `options` may
+ * be NULL. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_session_create(const tenon_graph *graph,
+                                                             const tenon_session_options *options,
+                                                             tenon_session **out);
+
+/* All contexts of the session must have gone. */
+TENON_API void tenon_session_destroy(tenon_session **session);
+
+/* ---- Inputs and outputs, in the model's order. Thread-safe.
+ * --------------------------------------------------- */
+
+TENON_API int tenon_session_input_count(const tenon_session *session);
+TENON_API const char *tenon_session_input_name(const tenon_session *session, int index);
+TENON_API tenon_dtype tenon_session_input_dtype(const tenon_session *session, int index);
+TENON_API int tenon_session_input_rank(const tenon_session *session, int index);
+/* As tenon_value_size_text: "224", "2*s0". */
+TENON_API void tenon_session_input_size_text(const tenon_session *session, int index, int dim,
+                                             char *text, size_t capacity);
+/* The index of the input of that name, or -1. */
+TENON_API int tenon_session_find_input(const tenon_session *session, const char *name);
+TENON_API int tenon_session_output_count(const tenon_session *session);
+TENON_API const char *tenon_session_output_name(const tenon_session *session, int index);
+TENON_API int tenon_session_find_output(const tenon_session *session, const char *name);
+
+/* Compiles for these input shapes ahead of a run: `inputs[i]` needs dtype and shape only (`data`
+ * may be NULL), except that inputs which are plain numbers need their value. INPUT_MISMATCH names
+ * the input, the size and the range. Thread-safe. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_session_compile(tenon_session *session,
+                                                              const tenon_view *inputs,
+                                                              int input_count);
+
+/* ---- Contexts
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* Makes a context: its own activations and its own copy of the model's buffers. Thread-safe. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_context_create(tenon_session *session,
+                                                             tenon_context **out);
+TENON_API void tenon_context_destroy(tenon_context **context);
+
+/* Runs the model once. `inputs[i]` is input i; inputs that the model changes are written through
+ * it. Each `outputs[i]` is either zeroed (data NULL), then it receives a view of memory that
+ * belongs to the context until its next run, or the caller's memory with the output's dtype and
+ * shape. Outputs that are None have dtype NONE. Shapes that were not compiled yet are compiled. On
+ * failure the caller's output memory is unspecified, and state and mutated inputs are as before.
+ * Different contexts of one session may run at the same time. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_context_run(tenon_context *context,
+                                                          const tenon_view *inputs, int input_count,
+                                                          tenon_view *outputs, int output_count);
+
+/* The model's mutable buffers, by name: count, name, value (valid until the next run), new value,
+ * and all back to the initial values. */
+TENON_API int tenon_context_state_count(const tenon_context *context);
+TENON_API const char *tenon_context_state_name(const tenon_context *context, int index);
+TENON_API TENON_MUST_CHECK tenon_status tenon_context_get_state(tenon_context *context,
+                                                                const char *name, tenon_view *out);
+TENON_API TENON_MUST_CHECK tenon_status tenon_context_set_state(tenon_context *context,
+                                                                const char *name,
+                                                                const tenon_view *value);
+TENON_API TENON_MUST_CHECK tenon_status tenon_context_reset_state(tenon_context *context);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,59 @@
+/* Chooses the ISA level of the kernels, once for the process. */
+#include "core/kernel.h"
+#include <stdlib.h>
+#include <string.h>
+
+extern const tn_kernel_fn tn_k_table_baseline[];
+#if defined(__x86_64__)
+extern const tn_kernel_fn tn_k_table_avx2[], tn_k_table_avx512[];
+static const tn_kernel_fn *const tables[] = {tn_k_table_baseline, tn_k_table_avx2,
+                                             tn_k_table_avx512};
+#else
+static const tn_kernel_fn *const tables[] = {tn_k_table_baseline};
+#endif
+
+static const char *const texts[TN_ISA_COUNT] = {"baseline", "avx2", "avx512"};
+
+const char *tn_isa_text(tn_isa isa) {
+    return texts[isa];
+}
+
+bool tn_isa_from_text(const char *text, tn_isa *isa) {
+    for (int i = 0; i < TN_ISA_COUNT; i++) {
+        if (strcmp(text, texts[i]) == 0) {
+            *isa = (tn_isa)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+tn_isa tn_isa_detect(void) {
+    tn_isa best = TN_ISA_BASELINE, cap;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2")) {
+        best = TN_ISA_AVX2;
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+            best = TN_ISA_AVX512;
+    }
+#endif
+    const char *text = getenv("TENON_MAX_ISA");
+    if (text && tn_isa_from_text(text, &cap) && cap < best)
+        best = cap;
+    return best;
+}
+
+tn_kernel_fn tn_kernel_get(int id, tn_isa isa) {
+    if (id < 0 || id >= TN_OP_COUNT)
+        return NULL;
+    int level = (int)isa < TN_COUNT(tables) ? (int)isa : TN_COUNT(tables) - 1;
+    return tables[level][id];
+}
+
+bool tn_kernel_inplace(int id, int in) {
+    (void)id, (void)in;
+    return false;
+}

@@ -1,0 +1,38 @@
+/* Failing with a message, and logging. */
+#ifndef TN_FAIL_H
+#define TN_FAIL_H
+
+#include <stdarg.h>
+#include <tenon/log.h>
+#include <tenon/status.h>
+
+/* Sets the thread's message and returns `status`. */
+tenon_status tn_fail(tenon_status status, const char *format, ...) TENON_PRINTF(2, 3);
+
+/* Puts "prefix: " before the thread's message and returns `status`; for callers that know more of
+ * the place. */
+tenon_status tn_fail_within(tenon_status status, const char *format, ...) TENON_PRINTF(2, 3);
+
+tenon_status tn_no_memory(void);
+
+#define TN_TRY(call)                         \
+    do {                                     \
+        tenon_status tn_try_status = (call); \
+        if (tn_try_status != TENON_OK)       \
+            return tn_try_status;            \
+    } while (0)
+
+/* For functions that clean up at an `error:` label; needs a variable `status`. */
+#define TN_GOTO(call)           \
+    do {                        \
+        status = (call);        \
+        if (status != TENON_OK) \
+            goto error;         \
+    } while (0)
+
+void tn_log(tenon_log_level level, const char *format, ...) TENON_PRINTF(2, 3);
+static inline int tn_logs(tenon_log_level level) {
+    return tenon_log_get_level() >= level;
+}
+
+#endif
