@@ -1,0 +1,194 @@
+/* Shapes of convolutions. Sizes follow PyTorch's documentation of Conv2d and ConvTranspose2d. */
+#include "core/infer.h"
+#include "core/window.h"
+#include <string.h>
+
+typedef struct conv_rule {
+    int n; /* spatial dimensions */
+    int64_t stride[3], padding[3], dilation[3], output_padding[3];
+    int64_t groups;
+    bool transposed, same;
+    tn_meta in, weight, bias;
+    bool has_bias;
+} conv_rule;
+
+int tn_window_ints(const tenon_node *node, int index, int64_t *out, int n) {
+    int count = tn_arg_ints(node, index, out, n);
+    if (count == 1) {
+        for (int i = 1; i < n; i++)
+            out[i] = out[0];
+        return n;
+    }
+    return count;
+}
+
+bool tn_conv_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
+                  int64_t *out) {
+    __int128 span = (__int128)dilation * (kernel - 1) + 1;
+    __int128 room = (__int128)in + 2 * (__int128)padding - span;
+    if (room < 0)
+        return false;
+    room = room / stride + 1;
+    if (room > INT64_MAX)
+        return false;
+    *out = (int64_t)room;
+    return true;
+}
+
+static bool transposed_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding,
+                            int64_t dilation, int64_t output_padding, int64_t *out) {
+    __int128 size = (__int128)(in - 1) * stride - 2 * (__int128)padding +
+                    (__int128)dilation * (kernel - 1) + output_padding + 1;
+    if (size < 1 || size > INT64_MAX)
+        return false;
+    *out = (int64_t)size;
+    return true;
+}
+
+static tenon_status window_arg(tn_infer *infer, int index, const char *what, int64_t least,
+                               int64_t *out, int n) {
+    if (tn_window_ints(infer->node, index, out, n) != n)
+        return tn_infer_fail(infer, "needs %d numbers as %s", n, what);
+    for (int i = 0; i < n; i++) {
+        if (out[i] < least)
+            return tn_infer_fail(infer, "needs %s of at least %lld, not %lld", what,
+                                 (long long)least, (long long)out[i]);
+    }
+    return TENON_OK;
+}
+
+static tenon_status read_tensors(tn_infer *infer, conv_rule *rule) {
+    if (!tn_infer_in(infer, 0, &rule->in) || !tn_infer_in(infer, 1, &rule->weight))
+        return tn_infer_fail(infer, "needs an input and a weight");
+    rule->has_bias = tn_infer_in(infer, 2, &rule->bias);
+    if (rule->weight.rank != rule->n + 2)
+        return tn_infer_fail(infer, "needs a weight of rank %d, not %d", rule->n + 2,
+                             rule->weight.rank);
+    if (rule->weight.dtype != rule->in.dtype ||
+        (rule->has_bias && rule->bias.dtype != rule->in.dtype))
+        return tn_infer_fail(infer, "needs input, weight and bias of one dtype");
+    return TENON_OK;
+}
+
+static tenon_status check_channels(tn_infer *infer, const conv_rule *rule, int64_t channels,
+                                   int64_t *out_channels) {
+    const int64_t *w = rule->weight.shape;
+    if (rule->groups < 1)
+        return tn_infer_fail(infer, "needs groups of at least 1, not %lld",
+                             (long long)rule->groups);
+    if (w[0] % rule->groups != 0)
+        return tn_infer_fail(infer, "needs a weight whose size %lld is a multiple of groups %lld",
+                             (long long)w[0], (long long)rule->groups);
+    int64_t other; /* the channels that the weight's dimension 1 stands for */
+    if (!tn_mul(w[1], rule->groups, &other))
+        return tn_infer_fail(infer, "has too many channels");
+    int64_t expected = rule->transposed ? w[0] : other;
+    *out_channels = rule->transposed ? other : w[0];
+    if (channels != expected)
+        return tn_infer_fail(infer, "needs an input of %lld channels, not %lld",
+                             (long long)expected, (long long)channels);
+    if (rule->has_bias && (rule->bias.rank != 1 || rule->bias.shape[0] != *out_channels))
+        return tn_infer_fail(infer, "needs a bias of shape [%lld]", (long long)*out_channels);
+    return TENON_OK;
+}
+
+/* Everything but the tensors has been read into `rule`. */
+static tenon_status conv_shape(tn_infer *infer, conv_rule *rule, bool unbatched_allowed) {
+    const tn_meta *in = &rule->in;
+    int n = rule->n, channel = in->rank - n - 1;
+    if (channel != 1 && !(channel == 0 && unbatched_allowed))
+        return tn_infer_fail(infer, "needs an input of rank %d, not %d", n + 2, in->rank);
+    int64_t out_channels;
+    TN_TRY(check_channels(infer, rule, in->shape[channel], &out_channels));
+    tn_meta *out = &infer->out[0];
+    out->dtype = in->dtype;
+    out->rank = in->rank;
+    if (channel == 1)
+        out->shape[0] = in->shape[0];
+    out->shape[channel] = out_channels;
+    for (int i = 0; i < n; i++) {
+        int64_t size = in->shape[channel + 1 + i], kernel = rule->weight.shape[2 + i];
+        int64_t *to = &out->shape[channel + 1 + i];
+        if (kernel < 1)
+            return tn_infer_fail(infer, "needs a weight without empty dimensions");
+        if (rule->same) {
+            *to = size;
+        } else if (rule->transposed) {
+            if (!transposed_size(size, kernel, rule->stride[i], rule->padding[i], rule->dilation[i],
+                                 rule->output_padding[i], to))
+                return tn_infer_fail(infer, "would have an output without elements");
+        } else if (!tn_conv_size(size, kernel, rule->stride[i], rule->padding[i], rule->dilation[i],
+                                 to)) {
+            return tn_infer_fail(
+                infer,
+                "needs a padded input of at least the kernel's size: %lld + 2 * %lld "
+                "is below %lld taps with dilation %lld",
+                (long long)size, (long long)rule->padding[i], (long long)kernel,
+                (long long)rule->dilation[i]);
+        }
+    }
+    return TENON_OK;
+}
+
+tenon_status tn_infer_convolution(tn_infer *infer) {
+    conv_rule rule = {0};
+    tn_meta in;
+    if (!tn_infer_in(infer, 0, &in))
+        return tn_infer_fail(infer, "needs an input");
+    rule.n = in.rank - 2;
+    if (rule.n < 1 || rule.n > 3)
+        return tn_infer_fail(infer, "needs an input of rank 3 to 5, not %d", in.rank);
+    TN_TRY(read_tensors(infer, &rule));
+    TN_TRY(window_arg(infer, 3, "stride", 1, rule.stride, rule.n));
+    TN_TRY(window_arg(infer, 4, "padding", 0, rule.padding, rule.n));
+    TN_TRY(window_arg(infer, 5, "dilation", 1, rule.dilation, rule.n));
+    rule.transposed = tn_arg_bool(infer->node, 6);
+    if (rule.transposed)
+        TN_TRY(window_arg(infer, 7, "output_padding", 0, rule.output_padding, rule.n));
+    rule.groups = tn_arg_int(infer->node, 8, 1);
+    return conv_shape(infer, &rule, false);
+}
+
+/* conv1d, conv2d, conv3d */
+tenon_status tn_infer_conv_nd(tn_infer *infer) {
+    conv_rule rule = {.n = infer->op->params[3].fixed};
+    TN_TRY(read_tensors(infer, &rule));
+    TN_TRY(window_arg(infer, 3, "stride", 1, rule.stride, rule.n));
+    TN_TRY(window_arg(infer, 4, "padding", 0, rule.padding, rule.n));
+    TN_TRY(window_arg(infer, 5, "dilation", 1, rule.dilation, rule.n));
+    rule.groups = tn_arg_int(infer->node, 6, 1);
+    return conv_shape(infer, &rule, true);
+}
+
+/* conv1d.padding, conv2d.padding, conv3d.padding: padding is "valid" or "same". */
+tenon_status tn_infer_conv_nd_padding(tn_infer *infer) {
+    conv_rule rule = {.n = infer->op->params[3].fixed};
+    TN_TRY(read_tensors(infer, &rule));
+    TN_TRY(window_arg(infer, 3, "stride", 1, rule.stride, rule.n));
+    TN_TRY(window_arg(infer, 5, "dilation", 1, rule.dilation, rule.n));
+    const char *padding = tn_arg_string(infer->node, 4);
+    if (padding && strcmp(padding, "same") == 0) {
+        rule.same = true;
+        for (int i = 0; i < rule.n; i++) {
+            if (rule.stride[i] != 1)
+                return tn_infer_fail(infer, "needs stride 1 with padding \"same\"");
+        }
+    } else if (!padding || strcmp(padding, "valid") != 0) {
+        return tn_infer_fail(infer, "needs padding \"valid\" or \"same\", not \"%s\"",
+                             padding ? padding : "");
+    }
+    rule.groups = tn_arg_int(infer->node, 6, 1);
+    return conv_shape(infer, &rule, true);
+}
+
+/* conv_transpose1d, conv_transpose2d.input, conv_transpose3d.input */
+tenon_status tn_infer_conv_transpose_nd(tn_infer *infer) {
+    conv_rule rule = {.n = infer->op->params[3].fixed, .transposed = true};
+    TN_TRY(read_tensors(infer, &rule));
+    TN_TRY(window_arg(infer, 3, "stride", 1, rule.stride, rule.n));
+    TN_TRY(window_arg(infer, 4, "padding", 0, rule.padding, rule.n));
+    TN_TRY(window_arg(infer, 5, "output_padding", 0, rule.output_padding, rule.n));
+    rule.groups = tn_arg_int(infer->node, 6, 1);
+    TN_TRY(window_arg(infer, 7, "dilation", 1, rule.dilation, rule.n));
+    return conv_shape(infer, &rule, true);
+}
