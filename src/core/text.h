@@ -1,0 +1,24 @@
+/* What the text form, the JSON form and messages share: numbers and strings that read back as they
+ * were. */
+#ifndef TN_TEXT_H
+#define TN_TEXT_H
+
+#include "core/util.h"
+#include <tenon/tensor.h>
+
+/* Adds the shortest decimal that reads back as the same number of that float dtype, whatever the
+ * locale: "1.0", "-2.5e-07", "inf",
+ * "-inf", "nan". Never looks like an integer. */
+void tn_text_float(tn_text *text, double value, tenon_dtype dtype);
+
+/* Reads a decimal number, "inf" or "nan" with an optional sign, whatever the locale; `*end` is set
+ * behind it. False when there is none. */
+bool tn_parse_float(const char *text, const char **end, double *out);
+
+/* Adds the string in double quotes, with \" \\ \n \r \t, and \xHH for other control bytes. */
+void tn_text_quote(tn_text *text, const char *string);
+
+/* Adds %name, or %"name" when it has other characters than letters, digits, '_' and '.'. */
+void tn_text_value_name(tn_text *text, const char *name);
+
+#endif
