@@ -1,0 +1,215 @@
+/* Mappings of convolutions, poolings and resizings. Spatial dimensions stand last, as PyTorch has
+ * them ("NCX"); that values lie channels-last shows in their strides alone, and costs oneDNN no
+ * reorder. */
+#include "partitions/internal.h"
+#include <math.h>
+#include <string.h>
+
+#define MAX_SPATIAL 3
+
+/* Batch, channels and 1 to 3 spatial dimensions, dense. */
+static bool spatial(tn_builder *b, const tenon_view *view, int *dims) {
+    *dims = view->rank - 2;
+    if (*dims < 1 || *dims > MAX_SPATIAL)
+        return tn_refuse(b, "oneDNN needs a batch, channels and one to three more dimensions");
+    if (!tn_view_dense(view))
+        return tn_refuse(b, "its operand is strided");
+    return true;
+}
+
+static void set_window(tn_builder *b, int dims, const int64_t *strides, const int64_t *begin,
+                       const int64_t *end) {
+    tn_b_set_ints(b, dnnl_graph_op_attr_strides, strides, dims);
+    tn_b_set_ints(b, dnnl_graph_op_attr_pads_begin, begin, dims);
+    tn_b_set_ints(b, dnnl_graph_op_attr_pads_end, end, dims);
+    tn_b_set_string(b, dnnl_graph_op_attr_data_format, "NCX");
+}
+
+bool tn_map_Convolution(tn_builder *b, tenon_node *node) {
+    const tenon_view *src = tn_b_view(b, node, 0), *weight = tn_b_view(b, node, 1);
+    const tenon_view *bias = tn_b_view(b, node, 2);
+    int64_t strides[MAX_SPATIAL], pads[MAX_SPATIAL], dilations[MAX_SPATIAL], extra[MAX_SPATIAL];
+    bool transposed = tn_arg_bool(node, 6);
+    int dims;
+    if (!tn_b_check(b, node, src) || !tn_b_check(b, node, weight) ||
+        (bias && !tn_b_check(b, node, bias)) || !spatial(b, src, &dims))
+        return false;
+    if (weight->rank != src->rank || !tn_view_dense(weight) || (bias && bias->strides[0] != 1))
+        return tn_refuse(b, "its weight is strided");
+    if (tn_arg_ints_of(node, 3, strides, dims) < 0 || tn_arg_ints_of(node, 4, pads, dims) < 0 ||
+        tn_arg_ints_of(node, 5, dilations, dims) < 0 || tn_arg_ints_of(node, 7, extra, dims) < 0)
+        return tn_refuse(b, "its window is not made of numbers");
+    for (int d = 0; d < dims; d++) {
+        if (pads[d] < 0)
+            return tn_refuse(b, "oneDNN takes no negative padding");
+    }
+    int w = tn_b_value(b, tn_arg_value(node, 1));
+    int c = bias ? tn_b_value(b, tn_arg_value(node, 2)) : -1;
+    tn_b_weight(b, w);
+    if (bias)
+        tn_b_weight(b, c);
+    tn_b_op(b, transposed ? dnnl_graph_op_conv_transpose : dnnl_graph_op_convolution,
+            tn_b_value(b, tn_arg_value(node, 0)), w, c, tn_b_value(b, node->outputs[0]));
+    set_window(b, dims, strides, pads, pads);
+    tn_b_set_ints(b, dnnl_graph_op_attr_dilations, dilations, dims);
+    tn_b_set_int(b, dnnl_graph_op_attr_groups, tn_arg_int(node, 8, 1));
+    tn_b_set_string(b, dnnl_graph_op_attr_weights_format, transposed ? "IOX" : "OIX");
+    if (transposed)
+        tn_b_set_ints(b, dnnl_graph_op_attr_output_padding, extra, dims);
+    return true;
+}
+
+/* ---- Pooling ---- */
+
+typedef struct window {
+    int dims;
+    int64_t kernel[MAX_SPATIAL], strides[MAX_SPATIAL], pads[MAX_SPATIAL], dilations[MAX_SPATIAL];
+    int64_t end[MAX_SPATIAL]; /* padding behind, which gives just PyTorch's number of windows */
+    bool beyond;              /* a window reaches past the padding: ceil_mode at work */
+} window;
+
+/* kernel_size, stride (empty: the kernel) and padding are arguments 1 to 3. */
+static bool read_window(tn_builder *b, const tenon_node *node, window *w) {
+    const tenon_view *in = tn_b_view(b, node, 0), *out = tn_b_out_view(b, node, 0);
+    if (!tn_b_check(b, node, in) || !spatial(b, in, &w->dims))
+        return false;
+    if (!tn_same_layout(in, in) || !tn_view_dense(out))
+        return tn_refuse(b, "its result is strided");
+    bool strided = node->args[2].kind != TENON_ARG_LIST || node->args[2].count > 0;
+    if (tn_arg_ints_of(node, 1, w->kernel, w->dims) < 0 ||
+        (strided && tn_arg_ints_of(node, 2, w->strides, w->dims) < 0) ||
+        tn_arg_ints_of(node, 3, w->pads, w->dims) < 0)
+        return tn_refuse(b, "its window is not made of numbers");
+    if (!strided)
+        memcpy(w->strides, w->kernel, sizeof w->kernel);
+    for (int d = 0; d < w->dims; d++) {
+        if (w->dilations[d] == 0)
+            w->dilations[d] = 1;
+        int64_t reach = (out->shape[2 + d] - 1) * w->strides[d] +
+                        (w->kernel[d] - 1) * w->dilations[d] + 1 - w->pads[d];
+        w->end[d] = reach - in->shape[2 + d];
+        w->beyond |= w->end[d] > w->pads[d];
+        if (w->end[d] < 0)
+            w->end[d] =
+                w->pads[d]; /* the last elements are in no window: rounding down does that */
+        if (w->pads[d] >= w->kernel[d] || w->end[d] >= w->kernel[d] * w->dilations[d])
+            return tn_refuse(b, "a window lies in the padding");
+    }
+    return true;
+}
+
+static void pool(tn_builder *b, tenon_node *node, dnnl_graph_op_kind_t kind, const window *w) {
+    tn_b_op(b, kind, tn_b_value(b, tn_arg_value(node, 0)), -1, -1, tn_b_value(b, node->outputs[0]));
+    set_window(b, w->dims, w->strides, w->pads, w->end);
+    tn_b_set_ints(b, dnnl_graph_op_attr_kernel, w->kernel, w->dims);
+}
+
+bool tn_map_MaxPool(tn_builder *b, tenon_node *node) {
+    window w = {0};
+    const tenon_view *in = tn_b_view(b, node, 0);
+    if (!tn_b_one_output(b, node))
+        return false;
+    if (in && in->rank > 2 && in->rank <= 2 + MAX_SPATIAL &&
+        tn_arg_ints_of(node, 4, w.dilations, in->rank - 2) < 0)
+        return tn_refuse(b, "its window is not made of numbers");
+    if (!read_window(b, node, &w))
+        return false;
+    pool(b, node, dnnl_graph_op_max_pool, &w);
+    tn_b_set_ints(b, dnnl_graph_op_attr_dilations, w.dilations, w.dims);
+    return true;
+}
+
+/* avg_pool1d to avg_pool3d */
+bool tn_map_AvgPool(tn_builder *b, tenon_node *node) {
+    window w = {0};
+    int include = tn_op_param(node->op, "count_include_pad");
+    int divisor = tn_op_param(node->op, "divisor_override");
+    bool count_pad = tn_arg_bool(node, include), padded = false;
+    if (divisor >= 0 && !tn_arg_is_none(node, divisor))
+        return tn_refuse(b, "oneDNN's AvgPool has no divisor_override");
+    if (!read_window(b, node, &w))
+        return false;
+    for (int d = 0; d < w.dims; d++)
+        padded |= w.pads[d] > 0;
+    if (w.beyond && count_pad && padded)
+        return tn_refuse(b, "oneDNN's AvgPool has no ceil_mode with count_include_pad");
+    /* Without padding, what a last window reaches beyond the input never counts. */
+    pool(b, node, dnnl_graph_op_avg_pool, &w);
+    tn_b_set_bool(b, dnnl_graph_op_attr_exclude_pad, !count_pad || !padded);
+    return true;
+}
+
+/* Adaptive average pooling to sizes that divide the input's. */
+bool tn_map_AdaptiveAvgPool(tn_builder *b, tenon_node *node) {
+    const tenon_view *in = tn_b_view(b, node, 0), *out = tn_b_out_view(b, node, 0);
+    window w = {0};
+    if (!tn_b_check(b, node, in) || !spatial(b, in, &w.dims))
+        return false;
+    if (!tn_view_dense(out))
+        return tn_refuse(b, "its result is strided");
+    for (int d = 0; d < w.dims; d++) {
+        if (in->shape[2 + d] % out->shape[2 + d] != 0)
+            return tn_refuse(b, "its windows differ in size");
+        w.kernel[d] = w.strides[d] = in->shape[2 + d] / out->shape[2 + d];
+    }
+    pool(b, node, dnnl_graph_op_avg_pool, &w);
+    tn_b_set_bool(b, dnnl_graph_op_attr_exclude_pad, true);
+    return true;
+}
+
+/* ---- Resizing ---- */
+
+static bool has_scales(const tenon_node *node) {
+    static const char *const names[] = {"scale_factors", "scales_h", "scales_w"};
+    for (int i = 0; i < TN_COUNT(names); i++) {
+        int index = tn_op_param(node->op, names[i]);
+        if (index >= 0 && !tn_arg_is_none(node, index))
+            return true;
+    }
+    return false;
+}
+
+/* The scale that PyTorch uses in dimension d: the one given, or out / in. */
+static double scale_of(const tenon_node *node, int d, int dims, int64_t in, int64_t out) {
+    int list = tn_op_param(node->op, "scale_factors");
+    int h = tn_op_param(node->op, "scales_h"), w = tn_op_param(node->op, "scales_w");
+    double fallback = (double)out / (double)in;
+    if (list >= 0 && node->args[list].kind == TENON_ARG_LIST && d < node->args[list].count) {
+        const tenon_arg *item = &node->args[list].as.list[d];
+        return item->kind == TENON_ARG_FLOAT ? item->as.f
+               : item->kind == TENON_ARG_INT ? (double)item->as.i
+                                             : fallback;
+    }
+    if (h >= 0 && dims == 2)
+        return tn_arg_float(node, d == 0 ? h : w, fallback);
+    return fallback;
+}
+
+/* upsample_nearest*, upsample_linear1d, upsample_bilinear2d, upsample_trilinear3d */
+bool tn_map_Interpolate(tn_builder *b, tenon_node *node) {
+    const tenon_view *in = tn_b_view(b, node, 0), *out = tn_b_out_view(b, node, 0);
+    bool nearest = strstr(node->op->name, "nearest") != NULL;
+    int align = tn_op_param(node->op, "align_corners"), dims;
+    if (!tn_b_check(b, node, in) || !spatial(b, in, &dims))
+        return false;
+    if (!tn_view_dense(out))
+        return tn_refuse(b, "its result is strided");
+    if (align >= 0 && tn_arg_bool(node, align))
+        return tn_refuse(b, "oneDNN's Interpolate has no align_corners");
+    for (int d = 0; d < dims; d++) {
+        int64_t from = in->shape[2 + d], to = out->shape[2 + d];
+        if (nearest && to % from != 0)
+            return tn_refuse(b, "oneDNN rounds otherwise than PyTorch unless the scale is whole");
+        if (has_scales(node) &&
+            fabs(scale_of(node, d, dims, from, to) * (double)from - (double)to) > 1e-9 * (double)to)
+            return tn_refuse(b, "its scale is not the ratio of the sizes");
+    }
+    tn_b_op(b, dnnl_graph_op_interpolate, tn_b_value(b, tn_arg_value(node, 0)), -1, -1,
+            tn_b_value(b, node->outputs[0]));
+    static const char *const modes[] = {"linear", "bilinear", "trilinear"};
+    tn_b_set_string(b, dnnl_graph_op_attr_mode, nearest ? "nearest" : modes[dims - 1]);
+    tn_b_set_string(b, dnnl_graph_op_attr_coordinate_transformation_mode, "half_pixel");
+    tn_b_set_ints(b, dnnl_graph_op_attr_sizes, out->shape + 2, dims);
+    tn_b_set_string(b, dnnl_graph_op_attr_data_format, "NCX");
+    return true;
+}

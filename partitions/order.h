@@ -1,0 +1,24 @@
+/* Within partitions/: from partitions found to partitions that run. */
+#ifndef TN_PARTITIONS_ORDER_H
+#define TN_PARTITIONS_ORDER_H
+
+#include "partitions/internal.h"
+
+/* The stretch of nodes first..last, lowered, partitioned and compiled; its partitions are added to
+ * set->items, which has room. `tensor_of`: one slot for each value id, all -1, and so again
+ * afterwards. */
+tenon_status tn_partitions_find(tn_partitions *set, const tenon_view *views,
+                                const tn_partition_options *options, tenon_node *first,
+                                tenon_node *last, dnnl_engine_t engine, int32_t *tensor_of);
+
+/* Compiles a partition that was found into `out`, whose nodes are set, and starts its ports.
+ * BACKEND, with the cause in b->refusal, when it does not compile. */
+tenon_status tn_partition_compile(tn_builder *b, dnnl_graph_partition_t found, dnnl_engine_t engine,
+                                  tn_partition *out);
+void tn_partition_free(tn_partition *partition); /* what is compiled */
+
+/* Makes set->steps. A partition that would wait for itself, directly or through others, is
+ * dissolved. */
+tenon_status tn_partitions_order(tn_partitions *set, tenon_graph *graph);
+
+#endif

@@ -1,0 +1,211 @@
+#include "partitions/policy.h"
+#include "core/fail.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How the cost of an op grows. */
+typedef enum op_weight { LIGHT, UNARY, BINARY, PASS, HEAVY } op_weight;
+
+static const struct {
+    dnnl_graph_op_kind_t kind;
+    const char *text;
+    op_weight weight;
+} kinds[] = {
+    {dnnl_graph_op_abs, "Abs", UNARY},
+    {dnnl_graph_op_add, "Add", BINARY},
+    {dnnl_graph_op_avg_pool, "AvgPool", PASS},
+    {dnnl_graph_op_batch_norm_inference, "BatchNormInference", PASS},
+    {dnnl_graph_op_clamp, "Clamp", UNARY},
+    {dnnl_graph_op_concat, "Concat", LIGHT},
+    {dnnl_graph_op_convolution, "Convolution", HEAVY},
+    {dnnl_graph_op_conv_transpose, "ConvTranspose", HEAVY},
+    {dnnl_graph_op_divide, "Divide", BINARY},
+    {dnnl_graph_op_elu, "Elu", UNARY},
+    {dnnl_graph_op_end, "End", LIGHT},
+    {dnnl_graph_op_exp, "Exp", UNARY},
+    {dnnl_graph_op_gelu, "GELU", UNARY},
+    {dnnl_graph_op_group_norm, "GroupNorm", PASS},
+    {dnnl_graph_op_hard_sigmoid, "HardSigmoid", UNARY},
+    {dnnl_graph_op_hard_swish, "HardSwish", UNARY},
+    {dnnl_graph_op_interpolate, "Interpolate", PASS},
+    {dnnl_graph_op_layer_norm, "LayerNorm", PASS},
+    {dnnl_graph_op_leaky_relu, "LeakyReLU", UNARY},
+    {dnnl_graph_op_log, "Log", UNARY},
+    {dnnl_graph_op_log_softmax, "LogSoftmax", PASS},
+    {dnnl_graph_op_matmul, "MatMul", HEAVY},
+    {dnnl_graph_op_maximum, "Maximum", BINARY},
+    {dnnl_graph_op_max_pool, "MaxPool", PASS},
+    {dnnl_graph_op_minimum, "Minimum", BINARY},
+    {dnnl_graph_op_mish, "Mish", UNARY},
+    {dnnl_graph_op_multiply, "Multiply", BINARY},
+    {dnnl_graph_op_prelu, "PReLU", LIGHT},
+    {dnnl_graph_op_reduce_l1, "ReduceL1", PASS},
+    {dnnl_graph_op_reduce_l2, "ReduceL2", PASS},
+    {dnnl_graph_op_reduce_max, "ReduceMax", PASS},
+    {dnnl_graph_op_reduce_mean, "ReduceMean", PASS},
+    {dnnl_graph_op_reduce_min, "ReduceMin", PASS},
+    {dnnl_graph_op_reduce_prod, "ReduceProd", PASS},
+    {dnnl_graph_op_reduce_sum, "ReduceSum", PASS},
+    {dnnl_graph_op_relu, "ReLU", UNARY},
+    {dnnl_graph_op_reorder, "Reorder", LIGHT},
+    {dnnl_graph_op_round, "Round", UNARY},
+    {dnnl_graph_op_select, "Select", LIGHT},
+    {dnnl_graph_op_sigmoid, "Sigmoid", UNARY},
+    {dnnl_graph_op_softmax, "SoftMax", PASS},
+    {dnnl_graph_op_softplus, "SoftPlus", UNARY},
+    {dnnl_graph_op_sqrt, "Sqrt", UNARY},
+    {dnnl_graph_op_square, "Square", UNARY},
+    {dnnl_graph_op_subtract, "Subtract", BINARY},
+    {dnnl_graph_op_tanh, "Tanh", UNARY},
+    {dnnl_graph_op_type_cast, "TypeCast", LIGHT},
+    {dnnl_graph_op_wildcard, "Wildcard", LIGHT},
+};
+
+static int find_kind(dnnl_graph_op_kind_t kind) {
+    for (int i = 0; i < TN_COUNT(kinds); i++) {
+        if (kinds[i].kind == kind)
+            return i;
+    }
+    return -1;
+}
+
+const char *tn_dnnl_kind_text(dnnl_graph_op_kind_t kind) {
+    int i = find_kind(kind);
+    return i < 0 ? "op" : kinds[i].text;
+}
+
+static op_weight weight_of(dnnl_graph_op_kind_t kind) {
+    int i = find_kind(kind);
+    return i < 0 ? LIGHT : kinds[i].weight;
+}
+
+bool tn_kind_binary(dnnl_graph_op_kind_t kind) {
+    return weight_of(kind) == BINARY;
+}
+
+/* ---- What is worth a partition ---- */
+
+/* Measured with oneDNN 3.7.2 and two threads: one execution costs 2 microseconds on one thread, and
+ * 5 to 20 for waking and joining a second one, in which a plain loop does some ten thousand
+ * elements, or a hundred thousand multiplications. */
+#define MIN_PRODUCTS 65536.0
+#define MIN_ELEMENTS 16384
+#define MIN_CHAIN_ELEMENTS 65536
+
+static int64_t elements(const tn_builder *b, int32_t tensor) {
+    return tn_numel(b->tensors[tensor].rank, b->tensors[tensor].shape);
+}
+
+/* Multiplications of a Convolution, ConvTranspose or MatMul. */
+static double products(const tn_builder *b, const tn_lowered *op) {
+    const tn_lt *src = &b->tensors[op->in[0]], *weight = &b->tensors[op->in[1]];
+    double out = (double)elements(b, op->out[0]);
+    if (op->kind == dnnl_graph_op_matmul)
+        return out * (double)src->shape[src->rank - 1];
+    double taps = (double)elements(b, op->in[1]) / (double)weight->shape[0];
+    return op->kind == dnnl_graph_op_convolution ? out * taps
+                                                 : (double)elements(b, op->in[0]) * taps;
+}
+
+const char *tn_not_worth(const tn_builder *b, const int32_t *members, int32_t count) {
+    if (b->options->backend != TENON_BACKEND_AUTO)
+        return NULL;
+    bool heavy = false, pass = false;
+    double work = 0;
+    int64_t largest = 0;
+    for (int32_t i = 0; i < count; i++) {
+        const tn_lowered *op = &b->ops[members[i]];
+        op_weight w = weight_of(op->kind);
+        int64_t size = elements(b, op->in[0]);
+        int64_t out = op->out_count ? elements(b, op->out[0]) : 0;
+        size = size > out ? size : out;
+        largest = size > largest ? size : largest;
+        heavy |= w == HEAVY;
+        pass |= w == PASS;
+        work += w == HEAVY ? products(b, op) : 0;
+    }
+    if (heavy)
+        return work >= MIN_PRODUCTS || largest >= MIN_CHAIN_ELEMENTS
+                   ? NULL
+                   : "so small a product is done sooner by a plain loop than by a oneDNN partition";
+    if (pass)
+        return largest >= MIN_ELEMENTS
+                   ? NULL
+                   : "so small a tensor is done sooner by a plain loop than by a oneDNN partition";
+    if (count > 1 && largest >= MIN_CHAIN_ELEMENTS)
+        return NULL;
+    return count > 1 ? "for a chain of light ops on so small a tensor plain loops are as fast"
+                     : "nothing fuses with this light op, and a plain loop is as fast by itself";
+}
+
+/* ---- Sentences ---- */
+
+tenon_status tn_set_reason(tenon_node *node, const char *format, ...) {
+    char text[256];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    /* Neighbours often have the same reason. */
+    const tenon_node *prev = node->prev;
+    if (prev && prev->reason && strcmp(prev->reason, text) == 0) {
+        node->reason = prev->reason;
+        return TENON_OK;
+    }
+    node->reason = tn_arena_strdup(&node->graph->arena, text);
+    return node->reason ? TENON_OK : tn_no_memory();
+}
+
+/* Why `second` did not join the partition of `first`, which makes its operand. */
+static void between(const tn_builder *b, const tn_partitions *set, const tn_lowered *first,
+                    const tn_lowered *second, const tenon_value *value, char *text, size_t room) {
+    const tn_partition *before = &set->items[first->item];
+    if (value && value->use_count > 1) {
+        snprintf(text, room, "'%s' has %lld uses; oneDNN fuses along values with one use",
+                 value->name, (long long)value->use_count);
+    } else if (before->node_count > b->caps->chain && weight_of(second->kind) < PASS) {
+        snprintf(text, room, "oneDNN %d.%d fuses at most %d ops behind another",
+                 b->caps->version / 10000, b->caps->version / 100 % 100, b->caps->chain);
+    } else {
+        snprintf(text, room, "oneDNN has no pattern that joins %s to %s before it",
+                 tn_dnnl_kind_text(second->kind), tn_dnnl_kind_text(first->kind));
+    }
+}
+
+/* Why a partition begins at `op`, the first of its ops. */
+static void begins(const tn_builder *b, const tn_partitions *set, const tn_lowered *op, char *text,
+                   size_t room) {
+    snprintf(text, room, "its operands are inputs and constants");
+    for (int i = 0; i < op->in_count; i++) {
+        const tn_lt *t = &b->tensors[op->in[i]];
+        const tenon_node *maker = t->value ? t->value->node : NULL;
+        if (!maker || b->views[t->value->id].data)
+            continue;
+        const tn_lowered *first = t->producer >= 0 ? &b->ops[t->producer] : NULL;
+        if (first && first->item >= 0)
+            between(b, set, first, op, t->value, text, room);
+        else if (maker->op->kind == TN_OP_VIEW)
+            snprintf(text, room, "'%s' comes through %s", t->value->name, maker->op->name);
+        else if (maker->reason)
+            snprintf(text, room, "'%s' comes from a kernel (%s)", t->value->name, maker->op->name);
+        else
+            snprintf(text, room,
+                     "the stretch of nodes that is given to oneDNN at once begins here");
+        return;
+    }
+}
+
+tenon_status tn_explain_partitions(tn_builder *b, tn_partitions *set, int32_t first) {
+    for (int32_t i = 0; i < b->op_count; i++) {
+        const tn_lowered *op = &b->ops[i];
+        if (op->item < first || set->items[op->item].reason)
+            continue;
+        char text[256];
+        begins(b, set, op, text, sizeof text);
+        set->items[op->item].reason = tn_arena_strdup(&set->arena, text);
+        if (!set->items[op->item].reason)
+            return tn_no_memory();
+    }
+    return TENON_OK;
+}

@@ -1,0 +1,86 @@
+#include "partitions/pool.h"
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* Sizes are rounded up to one of four steps between powers of two, so that at most a fifth of a
+ * block is waste. */
+#define STEPS 4
+#define MIN_SHIFT 10
+#define CLASSES ((48 - MIN_SHIFT) * STEPS)
+
+/* Stands right before the memory that was handed out. */
+typedef struct header {
+    struct header *next; /* in the free list */
+    void *block;
+    int size_class;
+} header;
+
+#define HEADER 64
+_Static_assert(sizeof(header) <= HEADER, "the header fits in the room before the memory");
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static header *free_lists[CLASSES];
+
+/* The smallest class that holds `size`, with its own size; -1 when there is none. */
+static int class_of(size_t size, size_t *rounded) {
+    size_t base = (size_t)1 << MIN_SHIFT;
+    for (int i = 0; i < CLASSES; i += STEPS, base *= 2) {
+        if (size > base * 2)
+            continue;
+        for (int step = 0; step < STEPS; step++) {
+            *rounded = base + base / STEPS * (size_t)(step + 1);
+            if (size <= *rounded)
+                return i + step;
+        }
+    }
+    return -1;
+}
+
+void *tn_pool_alloc(size_t size, size_t alignment) {
+    size_t rounded;
+    int size_class = class_of(size, &rounded);
+    if (size_class < 0 || alignment > 4096)
+        return NULL;
+    if (alignment <= HEADER) {
+        pthread_mutex_lock(&lock);
+        header *kept = free_lists[size_class];
+        if (kept)
+            free_lists[size_class] = kept->next;
+        pthread_mutex_unlock(&lock);
+        if (kept)
+            return (char *)kept + HEADER;
+    }
+    size_t room = alignment <= HEADER ? HEADER : alignment;
+    char *block = aligned_alloc(room, (rounded + 2 * room - 1) / room * room);
+    if (!block)
+        return NULL;
+    header *made = (header *)(void *)(block + room - HEADER);
+    /* A block of a larger alignment is as good as another one afterwards. */
+    *made = (header){.block = block, .size_class = size_class};
+    return block + room;
+}
+
+void tn_pool_free(void *memory) {
+    if (!memory)
+        return;
+    header *freed = (header *)(void *)((char *)memory - HEADER);
+    pthread_mutex_lock(&lock);
+    freed->next = free_lists[freed->size_class];
+    free_lists[freed->size_class] = freed;
+    pthread_mutex_unlock(&lock);
+}
+
+void tn_pool_trim(void) {
+    for (int i = 0; i < CLASSES; i++) {
+        pthread_mutex_lock(&lock);
+        header *list = free_lists[i];
+        free_lists[i] = NULL;
+        pthread_mutex_unlock(&lock);
+        while (list) {
+            header *next = list->next;
+            free(list->block);
+            list = next;
+        }
+    }
+}
