@@ -98,7 +98,7 @@ static tenon_status conv_shape(tn_infer *infer, conv_rule *rule, bool unbatched_
     int n = rule->n, channel = in->rank - n - 1;
     if (channel != 1 && !(channel == 0 && unbatched_allowed))
         return tn_infer_fail(infer, "needs an input of rank %d, not %d", n + 2, in->rank);
-    int64_t out_channels;
+    int64_t out_channels = 0;
     TN_TRY(check_channels(infer, rule, in->shape[channel], &out_channels));
     tn_meta *out = &infer->out[0];
     out->dtype = in->dtype;
