@@ -43,7 +43,7 @@ static inline float tn_bits_float(uint32_t u) {
 
 /* 2^n for n in -126..127; anything for other n. */
 static inline float tn_power_of_two(int32_t n) {
-    return tn_bits_float((uint32_t)(n + 127) << 23);
+    return tn_bits_float(((uint32_t)n + 127u) << 23);
 }
 
 static inline float tn_with_sign(float magnitude, float sign) {
@@ -71,14 +71,16 @@ static inline float tn_expf(float x) {
     int32_t n;
     float r = tn_exp_reduced(inside, &n);
     int32_t half = (int32_t)(((uint32_t)n + 1024u) >> 1) - 512;
-    return (r + 1.0f) * tn_power_of_two(half) * tn_power_of_two(n - half);
+    int32_t rest = (int32_t)((uint32_t)n - (uint32_t)half); /* n may be anything for a NaN */
+    return (r + 1.0f) * tn_power_of_two(half) * tn_power_of_two(rest);
 }
 
 static inline float tn_expm1f(float x) {
     float inside = x < -30.0f ? -30.0f : x > 89.0f ? 89.0f : x;
     int32_t n;
     float r = tn_exp_reduced(inside, &n);
-    float scale = tn_power_of_two(n - 1); /* half of 2^n, which may be infinite */
+    /* half of 2^n, which may be infinite; n may be anything for a NaN */
+    float scale = tn_power_of_two((int32_t)((uint32_t)n - 1u));
     float result = 2.0f * (scale * r + (scale - 0.5f));
     return x == 0.0f ? x : result;
 }

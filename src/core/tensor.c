@@ -157,7 +157,7 @@ int64_t tn_load_int(const void *element, tenon_dtype dtype) {
     case TENON_UINT32:
         return *(const uint32_t *)element;
     case TENON_UINT64:
-        return (int64_t) * (const uint64_t *)element;
+        return (int64_t)(*(const uint64_t *)element);
     default:
         return int_of_double(tn_load_float(element, dtype));
     }
