@@ -67,6 +67,10 @@ static tenon_status read_type(parser *p, text_type *out) {
                                                  [TN_SYMBOOL] = TENON_BOOL};
             out->scalar = (tn_scalar)i;
             out->dtype = dtypes[i];
+            if (i == TN_SYMINT && tn_lex_accept(&p->lex, "[")) {
+                TN_TRY(tn_lex_expression(&p->lex, "]", &out->dims[0]));
+                return tn_lex_expect(&p->lex, "]");
+            }
             return TENON_OK;
         }
     if (!tn_lex_accept(&p->lex, "?")) {
@@ -294,8 +298,12 @@ static tenon_status read_input(parser *p) {
     TN_TRY(tn_lex_expect(&p->lex, ":"));
     TN_TRY(read_type(p, &type));
     if (type.scalar != TN_TENSOR) {
-        TRY_HERE(
-            p, tn_graph_add_input(p->graph, name, type.scalar, type.dtype, 0, NULL, NULL, &value));
+        const tn_expr *expr = NULL;
+        if (type.dims[0])
+            TRY_HERE(p, tn_expr_parse(&p->graph->arena, type.dims[0], tn_graph_symbol_fn, p->graph,
+                                      &expr));
+        TRY_HERE(p, tn_graph_add_input(p->graph, name, type.scalar, type.dtype, 0, NULL,
+                                       expr ? &expr : NULL, &value));
         return TENON_OK;
     }
     if (type.rank < 0 || type.dtype == TENON_DTYPE_NONE)

@@ -43,6 +43,11 @@ static bool type_known(const tenon_value *value) {
 static void print_type(printer *p, const tenon_value *value) {
     if (value->scalar != TN_TENSOR) {
         tn_text_add(p->out, "%s", scalar_text(value->scalar));
+        if (value->dims) {
+            tn_text_add(p->out, "[");
+            tn_expr_print(value->dims[0], p->symbols, p->out);
+            tn_text_add(p->out, "]");
+        }
         return;
     }
     tn_text_add(p->out, "%s[",

@@ -115,12 +115,18 @@ static tenon_status add_tensor_input(tn_pt2 *pt2, const char *name, tenon_value 
     return TENON_OK;
 }
 
+/* An integer input may stand for a symbol, which other inputs' sizes may hold too. */
 static tenon_status add_number_input(tn_pt2 *pt2, const char *name, tn_scalar scalar,
                                      tenon_value **out) {
     static const tenon_dtype dtypes[] = {
         [TN_SYMINT] = TENON_INT64, [TN_SYMFLOAT] = TENON_FLOAT64, [TN_SYMBOOL] = TENON_BOOL};
-    TN_PT2_TRY(pt2,
-               tn_graph_add_input(pt2->graph, name, scalar, dtypes[scalar], 0, NULL, NULL, out));
+    const cJSON *known = tn_json_get(tn_json_get(pt2->scope.graph, "sym_int_values"), name);
+    const char *text = tn_json_string(tn_json_get(tn_json_get(known, "as_expr"), "expr_str"));
+    const tn_expr *expr = NULL;
+    if (scalar == TN_SYMINT && text)
+        TN_TRY(tn_pt2_expr(pt2, text, &expr));
+    TN_PT2_TRY(pt2, tn_graph_add_input(pt2->graph, name, scalar, dtypes[scalar], 0, NULL,
+                                       expr ? &expr : NULL, out));
     return TENON_OK;
 }
 
