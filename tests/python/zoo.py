@@ -7,7 +7,6 @@ everything else.
 
 import argparse
 import contextlib
-import gc
 import importlib.util
 import sys
 import zlib
@@ -210,31 +209,33 @@ def inputs(name, batch, size):
     return {"input_ids": ids, "attention_mask": mask}
 
 
-class Variant(NamedTuple):
-    """One archive of a model: how it was exported, and the batch and size of the sample inputs."""
+class Sample(NamedTuple):
+    """The sample inputs of an export."""
 
-    mode: str  # "raw": as torch.export.export leaves it; "core": after run_decompositions()
     batch: int
     size: int  # the side of the images, or the number of tokens
-    dynamic: bool = False  # any batch from 1 to 64; batch then is only that of the sample inputs
+    dynamic: bool = False  # the archive takes any batch from 1 to 64
 
     def label(self):
-        return f"{self.mode}_{'dyn' if self.dynamic else f'b{self.batch}'}_{self.size}"
+        return f"{'dyn' if self.dynamic else f'b{self.batch}'}_{self.size}"
 
 
-def export(name, model, variant):
-    example = inputs(name, variant.batch, variant.size)
+def export(name, model, sample):
+    """The raw program, as torch.export.export leaves it."""
+    example = inputs(name, sample.batch, sample.size)
     shapes = None
-    if variant.dynamic:
+    if sample.dynamic:
         batch = torch.export.Dim("batch", min=1, max=64)
         shapes = {argument: {0: batch} for argument in example}
-    program = torch.export.export(model, (), example, dynamic_shapes=shapes)
-    if variant.mode == "raw":
-        return program
+    return torch.export.export(model, (), example, dynamic_shapes=shapes)
+
+
+def decompose(name, program):
+    """The core program, after run_decompositions()."""
     attention = contextlib.nullcontext()
     if name == "gpt2":
-        # PyTorch's decomposition of its CPU attention gives strides that GPT-2's view() refuses
-        # for a batch above 1.
+        # PyTorch's decomposition of its CPU attention gives strides that GPT-2's view() refuses for
+        # a batch above 1.
         attention = sdpa_kernel(SDPBackend.MATH)
     with attention:
         return program.run_decompositions()
@@ -246,25 +247,21 @@ def expected(name, model, batch, size):
         return model(**inputs(name, batch, size)).numpy()
 
 
-def save_archive(name, model, variant, path):
-    torch.export.save(export(name, model, variant), path)
-
-
-def save(folder, name, variants, runs):
-    """Writes NAME_LABEL.pt2 for each variant, and NAME_bB_SIZE_in_ARG.npy and NAME_bB_SIZE_out.npy
-    for each (batch, size) in runs. The model is built once for all of them, and dropped."""
+def save(folder, name, samples, runs):
+    """Builds the model once. Writes NAME_raw_LABEL.pt2 and NAME_core_LABEL.pt2 for each sample, and
+    NAME_bB_SIZE_in_ARG.npy and NAME_bB_SIZE_out.npy for each (batch, size) in runs."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     model = build(name)
-    for variant in variants:
-        save_archive(name, model, variant, folder / f"{name}_{variant.label()}.pt2")
+    for sample in samples:
+        program = export(name, model, sample)
+        torch.export.save(program, folder / f"{name}_raw_{sample.label()}.pt2")
+        torch.export.save(decompose(name, program), folder / f"{name}_core_{sample.label()}.pt2")
     for batch, size in runs:
         stem = f"{name}_b{batch}_{size}"
         for argument, value in inputs(name, batch, size).items():
             np.save(folder / f"{stem}_in_{argument}.npy", value.numpy())
         np.save(folder / f"{stem}_out.npy", expected(name, model, batch, size))
-    del model
-    gc.collect()
 
 
 def main():
@@ -281,8 +278,8 @@ def main():
     for name in options.models or MODELS:
         size = small_size(name) if options.small else native_size(name)
         exports = [2] if options.dynamic else batches
-        variants = [Variant(mode, b, size, options.dynamic) for b in exports for mode in MODES]
-        save(options.folder, name, variants, [(b, size) for b in batches])
+        samples = [Sample(b, size, options.dynamic) for b in exports]
+        save(options.folder, name, samples, [(b, size) for b in batches])
         print(name, flush=True)
 
 
