@@ -53,7 +53,20 @@ tn_kernel_fn tn_kernel_get(int id, tn_isa isa) {
     return tables[level][id];
 }
 
+/* Kernels that read every input's element, if at all, before they write the output's element of the
+ * same index. */
+#define IN_PLACE_KERNELS(X) X(unary) X(binary) X(ternary) X(copy) X(tri) X(quantize_per_tensor)
+#define X(name) tenon_status tn_k_##name##_baseline(tn_call *call);
+IN_PLACE_KERNELS(X)
+#undef X
+
 bool tn_kernel_inplace(int id, int in) {
-    (void)id, (void)in;
+    if (id < 0 || id >= TN_OP_COUNT || in < 0)
+        return false;
+#define X(name)                                  \
+    if (tables[0][id] == tn_k_##name##_baseline) \
+        return true;
+    IN_PLACE_KERNELS(X)
+#undef X
     return false;
 }

@@ -1,0 +1,123 @@
+/* Copies, conversions and fills. */
+#include "kernels/copy.h"
+#include "kernels/convert.h"
+#include "kernels/iterate.h"
+#include <string.h>
+
+typedef struct conversion {
+    tn_load_fn load;
+    tn_store_fn store;
+} conversion;
+
+/* Other dtypes, by way of a class that holds what both can hold. */
+static void convert(char *const *data, const int64_t *inner, const int64_t *outer, int64_t n,
+                    int64_t rows, void *user) {
+    const conversion *by = user;
+    _Alignas(64) char buffer[TN_CHUNK * sizeof(int64_t)];
+    for (int64_t row = 0; row < rows; row++) {
+        for (int64_t at = 0; at < n; at += TN_CHUNK) {
+            int64_t count = n - at < TN_CHUNK ? n - at : TN_CHUNK;
+            by->load(buffer, data[1] + row * outer[1] + at * inner[1], inner[1], count);
+            by->store(data[0] + row * outer[0] + at * inner[0], inner[0], buffer, count);
+        }
+    }
+}
+
+static tn_class class_between(tenon_dtype from, tenon_dtype to) {
+    if (to == TENON_BOOL)
+        return TN_CLASS_BOOL;
+    if (to == TENON_FLOAT64 || from == TENON_FLOAT64)
+        return TN_CLASS_F64;
+    return tn_dtype_is_float(to) || tn_dtype_is_float(from) ? TN_CLASS_F32 : TN_CLASS_I64;
+}
+
+enum { TILE = 16 };
+
+/* One dtype: rows that are packed on both sides, rows of one repeated element, transposes in tiles,
+ * and anything else. */
+#define MOVE(TYPE)                                                                              \
+    static void move_row_##TYPE(char *to, int64_t to_stride, const char *from,                  \
+                                int64_t from_stride, int64_t n) {                               \
+        const int64_t size = sizeof(TYPE);                                                      \
+        if (to_stride == size && from_stride == size) {                                         \
+            memcpy(to, from, (size_t)(n * size));                                               \
+        } else if (to_stride == size && from_stride == 0) {                                     \
+            TYPE *row = (TYPE *)to, value = *(const TYPE *)from;                                \
+            for (int64_t i = 0; i < n; i++)                                                     \
+                row[i] = value;                                                                 \
+        } else {                                                                                \
+            for (int64_t i = 0; i < n; i++)                                                     \
+                *(TYPE *)(to + i * to_stride) = *(const TYPE *)(from + i * from_stride);        \
+        }                                                                                       \
+    }                                                                                           \
+    /* `n` by `rows`; `to` is packed along n, `from` along rows. */                             \
+    static void move_tile_##TYPE(char *to, int64_t to_row, const char *from, int64_t from_step, \
+                                 int64_t n, int64_t rows) {                                     \
+        TYPE tile[TILE][TILE];                                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                       \
+            const TYPE *line = (const TYPE *)(from + i * from_step);                            \
+            for (int64_t row = 0; row < rows; row++)                                            \
+                tile[row][i] = line[row];                                                       \
+        }                                                                                       \
+        for (int64_t row = 0; row < rows; row++)                                                \
+            memcpy(to + row * to_row, tile[row], (size_t)n * sizeof(TYPE));                     \
+    }                                                                                           \
+    static void move_##TYPE(char *const *data, const int64_t *inner, const int64_t *outer,      \
+                            int64_t n, int64_t rows, void *user) {                              \
+        const int64_t size = sizeof(TYPE);                                                      \
+        (void)user;                                                                             \
+        if (inner[0] == size && outer[1] == size && n > 1 && rows > 1) {                        \
+            for (int64_t row = 0; row < rows; row += TILE) {                                    \
+                int64_t height = rows - row < TILE ? rows - row : TILE;                         \
+                for (int64_t i = 0; i < n; i += TILE)                                           \
+                    move_tile_##TYPE(data[0] + row * outer[0] + i * size, outer[0],             \
+                                     data[1] + row * size + i * inner[1], inner[1],             \
+                                     n - i < TILE ? n - i : TILE, height);                      \
+            }                                                                                   \
+            return;                                                                             \
+        }                                                                                       \
+        for (int64_t row = 0; row < rows; row++)                                                \
+            move_row_##TYPE(data[0] + row * outer[0], inner[0], data[1] + row * outer[1],       \
+                            inner[1], n);                                                       \
+    }
+MOVE(uint8_t)
+MOVE(uint16_t)
+MOVE(uint32_t)
+MOVE(uint64_t)
+
+void TN_K(copy_view)(int threads, const tenon_view *out, const tenon_view *in) {
+    int64_t size = (int64_t)tenon_dtype_size(out->dtype);
+    tn_iter it;
+    tn_iter_begin(&it, out->rank, out->shape);
+    tn_iter_add(&it, out);
+    tn_iter_add(&it, in);
+    tn_iter_order(&it);
+    if (it.data[0] == it.data[1] && out->dtype == in->dtype)
+        return;
+    if (out->dtype != in->dtype) {
+        tn_class class = class_between(in->dtype, out->dtype);
+        conversion by = {TN_K(load)[class][in->dtype], TN_K(store)[class][out->dtype]};
+        tn_iter_run(&it, threads, 1, convert, &by);
+        return;
+    }
+    /* A transpose: the dimension along which the input is packed goes next to the one along which
+     * the output is. */
+    if (it.strides[1][0] != size && it.strides[1][0] != 0) {
+        for (int d = 1; d < it.rank; d++)
+            if (it.strides[1][d] == size && it.shape[d] > 1)
+                tn_iter_swap(&it, 1, d);
+    }
+    static const tn_iter_loop moves[] = {
+        [1] = move_uint8_t, [2] = move_uint16_t, [4] = move_uint32_t, [8] = move_uint64_t};
+    tn_iter_run(&it, threads, 1, moves[size], NULL);
+}
+
+/* clone, _to_copy: argument 0. copy, fill: argument 1, broadcast. */
+tenon_status TN_K(copy)(tn_call *call) {
+    int id = call->node->op->id;
+    bool other = id == TN_OP_copy || id == TN_OP_fill_Scalar || id == TN_OP_fill_Tensor;
+    tenon_view in = tn_call_operand(call, other);
+    if (call->out[0].dtype != TENON_DTYPE_NONE)
+        TN_K(copy_view)(call->threads, &call->out[0], &in);
+    return TENON_OK;
+}
