@@ -29,6 +29,7 @@ class Tenon:
 
     def __init__(self, command, folder):
         self.command = command
+        self.library = command.parents[2] / "libtenon.so"
         self.folder = folder
 
     def __call__(self, *arguments):

