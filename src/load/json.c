@@ -8,6 +8,9 @@
 
 /* Doubles hold every integer up to here. */
 #define EXACT ((int64_t)1 << 53)
+/* Longer integers become strings that start with this, as JSON and as read. */
+#define MARK_JSON "\"\\u0001"
+#define MARK '\x01'
 
 /* The length of the number token at `text` when it is an integer of more than 15 digits, else 0. */
 static size_t long_integer(const char *text, size_t *skip) {
@@ -37,8 +40,10 @@ static size_t quote_integers(const char *text, size_t length, char *out) {
         }
         count += quoted > 0;
         if (out) {
-            if (quoted)
-                *out++ = '"';
+            if (quoted) {
+                memcpy(out, MARK_JSON, sizeof MARK_JSON - 1);
+                out += sizeof MARK_JSON - 1;
+            }
             memcpy(out, text + i, skip);
             out += skip;
             if (quoted)
@@ -58,11 +63,11 @@ tenon_status tn_json_parse(const char *what, const char *text, size_t length, cJ
                        strlen(text));
     size_t count = quote_integers(text, length, NULL);
     if (count > 0) {
-        copy = malloc(length + 2 * count + 1);
+        copy = malloc(length + sizeof MARK_JSON * count + 1);
         if (!copy)
             return tn_no_memory();
         quote_integers(text, length, copy);
-        length += 2 * count;
+        length += sizeof MARK_JSON * count;
     }
     const char *end = NULL;
     /* The length counts the NUL: some versions of cJSON read one byte past a text that ends early
@@ -88,9 +93,9 @@ bool tn_json_int(const cJSON *item, int64_t *out) {
         *out = (int64_t)value;
         return true;
     }
-    if (!cJSON_IsString(item))
+    if (!cJSON_IsString(item) || item->valuestring[0] != MARK)
         return false;
-    const char *text = item->valuestring;
+    const char *text = item->valuestring + 1;
     size_t digits = strspn(text + (*text == '-'), "0123456789");
     if (digits == 0 || text[(*text == '-') + digits])
         return false;
@@ -107,7 +112,7 @@ bool tn_json_float(const cJSON *item, double *out) {
     }
     if (!cJSON_IsString(item))
         return false;
-    const char *text = item->valuestring, *end = text;
+    const char *text = item->valuestring + (item->valuestring[0] == MARK), *end = text;
     if (strcmp(text, "Infinity") == 0)
         *out = INFINITY;
     else if (strcmp(text, "-Infinity") == 0)
@@ -115,14 +120,37 @@ bool tn_json_float(const cJSON *item, double *out) {
     else if (strcmp(text, "NaN") == 0)
         *out = NAN;
     else
-        return tn_parse_float(text, &end, out) && *end == '\0';
+        return text > item->valuestring && tn_parse_float(text, &end, out) && *end == '\0';
     return true;
 }
 
 const char *tn_json_string(const cJSON *item) {
-    return cJSON_IsString(item) ? item->valuestring : NULL;
+    return cJSON_IsString(item) && item->valuestring[0] != MARK ? item->valuestring : NULL;
 }
 
 const cJSON *tn_json_first(const cJSON *container) {
     return cJSON_IsArray(container) || cJSON_IsObject(container) ? container->child : NULL;
+}
+
+void tn_json_quote(tn_text *text, const char *string) {
+    tn_text_put(text, "\"", 1);
+    for (const char *p = string; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c == '"' || c == '\\')
+            tn_text_add(text, "\\%c", c);
+        else if (c < 0x20)
+            tn_text_add(text, "\\u%04x", c);
+        else
+            tn_text_put(text, p, 1);
+    }
+    tn_text_put(text, "\"", 1);
+}
+
+void tn_json_float_text(tn_text *text, double value) {
+    if (isnan(value))
+        tn_text_add(text, "\"NaN\"");
+    else if (isinf(value))
+        tn_text_add(text, value < 0 ? "\"-Infinity\"" : "\"Infinity\"");
+    else
+        tn_text_float(text, value, TENON_FLOAT64);
 }

@@ -18,4 +18,9 @@ const char *tn_json_string(const cJSON *item);      /* NULL when it is none */
 /* The first child of an array, an object, or NULL; siblings follow through ->next. */
 const cJSON *tn_json_first(const cJSON *container);
 
+/* Adds the string in quotes. */
+void tn_json_quote(tn_text *text, const char *string);
+/* Adds a number, or a string for one that is not finite; tn_json_float reads it back. */
+void tn_json_float_text(tn_text *text, double value);
+
 #endif

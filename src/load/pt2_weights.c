@@ -1,5 +1,6 @@
 /* Parameters, buffers and constants: tables of FQNs, and the entries that hold their bytes. */
 #include "load/pt2.h"
+#include "load/weights.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,22 +89,6 @@ static tenon_status check_recorded(const tn_pt2 *pt2, const char *fqn, const tn_
                        tn_shape_text(other.dtype, other.rank, other.shape, b, sizeof b));
 }
 
-/* A bool is a byte, 0 or 1; other bytes count as true. */
-static tenon_status normalize_bools(tenon_tensor **tensor) {
-    const tenon_view *view = &(*tensor)->view;
-    tenon_tensor *copy = NULL;
-    if (view->dtype != TENON_BOOL)
-        return TENON_OK;
-    tenon_view bytes = *view;
-    bytes.dtype = TENON_UINT8;
-    TN_TRY(tenon_tensor_create(TENON_BOOL, view->rank, view->shape, &copy));
-    tenon_status status = tenon_view_copy(&copy->view, &bytes);
-    tenon_tensor_destroy(status == TENON_OK ? tensor : &copy);
-    if (status == TENON_OK)
-        *tensor = copy;
-    return status;
-}
-
 static tenon_status find_config(tn_pt2 *pt2, const char *fqn, bool is_constant,
                                 const cJSON **config, char *entry, size_t capacity) {
     const tn_map *map = is_constant ? &pt2->constant_configs : &pt2->weight_configs;
@@ -147,13 +132,6 @@ tenon_status tn_pt2_tensor(tn_pt2 *pt2, const char *fqn, bool is_constant, const
     memcpy(view.strides, meta.strides, (size_t)meta.rank * sizeof *meta.strides);
     if (tenon_view_numel(&view) > 0)
         view.data = data + meta.offset * (int64_t)tenon_dtype_size(meta.dtype);
-    tenon_tensor *tensor;
-    TN_PT2_TRY(pt2, tn_tensor_over(storage, &view, &tensor));
-    tenon_status status = normalize_bools(&tensor);
-    if (status != TENON_OK) {
-        tenon_tensor_destroy(&tensor);
-        return status;
-    }
-    *out = tensor;
+    TN_PT2_TRY(pt2, tn_weights_tensor(storage, &view, out));
     return TENON_OK;
 }
