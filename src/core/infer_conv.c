@@ -39,7 +39,7 @@ static bool transposed_size(int64_t in, int64_t kernel, int64_t stride, int64_t 
                             int64_t dilation, int64_t output_padding, int64_t *out) {
     __int128 size = (__int128)(in - 1) * stride - 2 * (__int128)padding +
                     (__int128)dilation * (kernel - 1) + output_padding + 1;
-    if (size < 1 || size > INT64_MAX)
+    if (size < 0 || size > INT64_MAX)
         return false;
     *out = (int64_t)size;
     return true;
@@ -116,7 +116,7 @@ static tenon_status conv_shape(tn_infer *infer, conv_rule *rule, bool unbatched_
         } else if (rule->transposed) {
             if (!transposed_size(size, kernel, rule->stride[i], rule->padding[i], rule->dilation[i],
                                  rule->output_padding[i], to))
-                return tn_infer_fail(infer, "would have an output without elements");
+                return tn_infer_fail(infer, "would have an output of a negative size");
         } else if (!tn_conv_size(size, kernel, rule->stride[i], rule->padding[i], rule->dilation[i],
                                  to)) {
             return tn_infer_fail(
