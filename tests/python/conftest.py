@@ -32,13 +32,16 @@ class Tenon:
         self.library = command.parents[2] / "libtenon.so"
         self.folder = folder
 
+    def start(self, *arguments):
+        command = [str(self.command), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS)
+
     def __call__(self, *arguments):
         """Runs the command, which must succeed; returns its standard output."""
-        command = [str(self.command), *map(str, arguments)]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS)
+        result = self.start(*arguments)
         if result.returncode != 0:
             pytest.fail(
-                f"{' '.join(command)}\nexit status {result.returncode}\n"
+                f"{' '.join(result.args)}\nexit status {result.returncode}\n"
                 f"{result.stdout[-2000:]}\n{result.stderr[-4000:]}",
                 pytrace=False,
             )

@@ -2,8 +2,8 @@
 
     session_memory.py LIBTENON MODEL BATCHxTOKENS...
 
-The model takes two int64 inputs of (batch, tokens). Talks to the C API directly, so that the process
-holds nothing else.
+The model takes two int64 inputs of (batch, tokens). Talks to the C API directly, so that the
+process holds nothing else.
 """
 
 import ctypes
