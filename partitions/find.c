@@ -63,6 +63,27 @@ static tenon_status lower(finder *f) {
     return TENON_OK;
 }
 
+/* When all ops together are not worth a partition, none of them is, and oneDNN need not look at them. */
+static tenon_status skip_small(finder *f) {
+    tn_builder *b = &f->b;
+    tenon_status status = TENON_OK;
+    int32_t *all = malloc(((size_t)f->mapped + 1) * sizeof *all);
+    if (!all)
+        return tn_no_memory();
+    for (int32_t i = 0; i < f->mapped; i++)
+        all[i] = i;
+    if (f->mapped > 0 && tn_not_worth(b, all, f->mapped)) {
+        for (int32_t i = 0; i < f->mapped; i++)
+            TN_GOTO(put_outside(b->ops[i].node, tn_not_worth(b, &i, 1)));
+        while (b->op_count > 0)
+            dnnl_graph_op_destroy(b->ops[--b->op_count].op);
+        f->mapped = 0;
+    }
+error:
+    free(all);
+    return status;
+}
+
 /* Tells each op its tensors, from `first` on. */
 static tenon_status connect(finder *f, int32_t first) {
     tn_builder *b = &f->b;
@@ -396,6 +417,8 @@ tenon_status tn_partitions_find(tn_partitions *set, const tenon_view *views,
                        .first_id = tn_engine_ids(),
                        .causal_mask = -1};
     tenon_status status = lower(&f);
+    if (status == TENON_OK)
+        status = skip_small(&f);
     if (status == TENON_OK)
         status = connect(&f, 0);
     do {
