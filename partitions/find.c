@@ -63,7 +63,8 @@ static tenon_status lower(finder *f) {
     return TENON_OK;
 }
 
-/* When all ops together are not worth a partition, none of them is, and oneDNN need not look at them. */
+/* When all ops together are not worth a partition, none of them is, and oneDNN need not look at
+ * them. */
 static tenon_status skip_small(finder *f) {
     tn_builder *b = &f->b;
     tenon_status status = TENON_OK;

@@ -6,11 +6,11 @@
 
 /* oneDNN saturates to the whole range of int8 or uint8. */
 static bool whole_range(tn_builder *b, const tenon_node *node, tenon_dtype dtype, int min) {
-    bool whole = dtype == TENON_INT8    ? tn_arg_int(node, min, 0) == -128 &&
-                                              tn_arg_int(node, min + 1, 0) == 127
-                 : dtype == TENON_UINT8 ? tn_arg_int(node, min, 0) == 0 &&
-                                              tn_arg_int(node, min + 1, 0) == 255
-                                        : false;
+    bool whole = dtype == TENON_INT8
+                     ? tn_arg_int(node, min, 0) == -128 && tn_arg_int(node, min + 1, 0) == 127
+                 : dtype == TENON_UINT8
+                     ? tn_arg_int(node, min, 0) == 0 && tn_arg_int(node, min + 1, 0) == 255
+                     : false;
     return whole || tn_refuse(b, "oneDNN quantizes to the whole range of int8 or uint8 only");
 }
 
@@ -92,8 +92,7 @@ bool tn_map_Quantize(tn_builder *b, tenon_node *node) {
 bool tn_map_Dequantize(tn_builder *b, tenon_node *node) {
     const tenon_view *in = tn_b_view(b, node, 0), *out = tn_b_out_view(b, node, 0);
     bool channels = strstr(node->op->name, "per_channel") != NULL;
-    if (!in || (in->dtype != TENON_INT8 && in->dtype != TENON_UINT8) ||
-        out->dtype != TENON_FLOAT32)
+    if (!in || (in->dtype != TENON_INT8 && in->dtype != TENON_UINT8) || out->dtype != TENON_FLOAT32)
         return tn_refuse(b, "oneDNN dequantizes int8 and uint8 to float32 only");
     if (!check_layout(b, in, out))
         return false;

@@ -1,11 +1,9 @@
-/* Runs a graph whose shapes are known step by step, for tests of partitions: with everything in memory of its own, in the layouts that
- * the graph asks for.
+/* Runs a graph whose shapes are known step by step, for tests of partitions: with everything in
+ * memory of its own, in the layouts that the graph asks for.
  *
  *     tenon_graph *graph = ...;
- *     steps *s = steps_make(graph, TENON_BACKEND_ONEDNN, 2, true);   -- compiles; NULL when that fails
- *     steps_input(s, 0, seed);
- *     steps_run(s);
- *     const tenon_view *out = steps_output(s, 0);
+ *     steps *s = steps_make(graph, TENON_BACKEND_ONEDNN, 2, true);   -- compiles; NULL when that
+ * fails steps_input(s, 0, seed); steps_run(s); const tenon_view *out = steps_output(s, 0);
  *     steps_free(s);
  */
 #ifndef RUN_STEPS_H
@@ -26,7 +24,7 @@ typedef struct steps {
     bool *copied;      /* a view node whose output is a copy */
     tn_scratch scratch;
     int threads;
-    bool inplace;      /* follow the pairs where the input dies */
+    bool inplace; /* follow the pairs where the input dies */
 } steps;
 
 static inline int64_t steps_bytes(const tenon_view *view) {
