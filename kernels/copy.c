@@ -53,6 +53,14 @@ enum { TILE = 16 };
     /* `n` by `rows`; `to` is packed along n, `from` along rows. */                             \
     static void move_tile_##TYPE(char *to, int64_t to_row, const char *from, int64_t from_step, \
                                  int64_t n, int64_t rows) {                                     \
+        if (n < 8) {                                                                            \
+            for (int64_t i = 0; i < n; i++) {                                                   \
+                const TYPE *line = (const TYPE *)(from + i * from_step);                        \
+                for (int64_t row = 0; row < rows; row++)                                        \
+                    *(TYPE *)(to + row * to_row + i * (int64_t)sizeof(TYPE)) = line[row];       \
+            }                                                                                   \
+            return;                                                                             \
+        }                                                                                       \
         TYPE tile[TILE][TILE];                                                                  \
         for (int64_t i = 0; i < n; i++) {                                                       \
             const TYPE *line = (const TYPE *)(from + i * from_step);                            \

@@ -129,6 +129,27 @@ typedef struct triangle {
     size_t size;
 } triangle;
 
+/* Elements [first, end) of a row stay; the others are 0. */
+static void keep_part(const triangle *t, char *to, const char *from, int64_t first, int64_t end) {
+    int64_t size = (int64_t)t->size;
+    if (t->out_step == size && t->in_step == size) {
+        memset(to, 0, (size_t)(first * size));
+        memmove(to + first * size, from + first * size, (size_t)((end - first) * size));
+        memset(to + end * size, 0, (size_t)((t->m - end) * size));
+        return;
+    }
+    for (int64_t j = 0; j < t->m; j++) {
+        if (j >= first && j < end)
+            memmove(to + j * t->out_step, from + j * t->in_step, t->size);
+        else
+            memset(to + j * t->out_step, 0, t->size);
+    }
+}
+
+static int64_t within(int64_t x, int64_t low, int64_t high) {
+    return x < low ? low : x > high ? high : x;
+}
+
 static void write_triangle(char *const *data, const int64_t *inner, const int64_t *outer, int64_t n,
                            int64_t rows, void *user) {
     const triangle *t = user;
@@ -136,14 +157,10 @@ static void write_triangle(char *const *data, const int64_t *inner, const int64_
         char *to = data[0] + k / n * outer[0] + k % n * inner[0];
         const char *from = data[1] + k / n * outer[1] + k % n * inner[1];
         for (int64_t i = 0; i < t->n; i++) {
-            for (int64_t j = 0; j < t->m; j++) {
-                char *element = to + i * t->out_row + j * t->out_step;
-                bool stays = t->upper ? j - i >= t->diagonal : j - i <= t->diagonal;
-                if (stays)
-                    memmove(element, from + i * t->in_row + j * t->in_step, t->size);
-                else
-                    memset(element, 0, t->size);
-            }
+            int64_t edge = within(t->diagonal, -t->n - 1, t->m + 1) + i;
+            int64_t first = t->upper ? within(edge, 0, t->m) : 0;
+            int64_t end = t->upper ? t->m : within(edge + 1, 0, t->m);
+            keep_part(t, to + i * t->out_row, from + i * t->in_row, first, end);
         }
     }
 }

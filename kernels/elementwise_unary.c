@@ -103,7 +103,13 @@ BOTH(leaky_relu, x > 0 ? x : x * p0)
 /* p0 = beta, p1 = threshold */
 FLOAT(softplus, (x)*p0 > p1 ? x : tn_log1pf(tn_expf(x * p0)) / p0,
       (x)*p0 > p1 ? x : log1p(exp(x * p0)) / p0)
-FLOAT(mish, (x)*tn_tanhf(tn_log1pf(tn_expf(x))), (x)*tanh(log1p(exp(x))))
+/* tanh(log(1 + e)) = (e^2 + 2e) / (e^2 + 2e + 2) with e = exp(x), which is 1 long before e^2
+ * overflows. */
+static inline float mish_float(float x) {
+    float e = tn_expf(x > 20 ? 20 : x), n = e * (e + 2);
+    return x > 20 ? x : x * n / (n + 2);
+}
+FLOAT(mish, mish_float(x), (x)*tanh(log1p(exp(x))))
 FLOAT(log_sigmoid, (x > 0 ? 0 : x) - tn_log1pf(tn_expf(-fabsf(x))),
       (x > 0 ? 0 : x) - log1p(exp(-fabs(x))))
 BOTH(threshold, x <= p0 ? p1 : x)
