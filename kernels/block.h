@@ -4,6 +4,7 @@
 #define TN_BLOCK_H
 
 #include "kernels/convert.h"
+#include "kernels/copy.h"
 #include "kernels/walk.h"
 
 static inline void tn_get_floats(float *to, const void *from, int64_t step, tenon_dtype dtype,
@@ -41,8 +42,6 @@ void TN_K(convert_run)(void *to, int64_t to_step, tenon_dtype to_dtype, const vo
 /* Copies all of a walk (array 0: to, array 1: from), converting the dtype. */
 void TN_K(copy_walk)(const tn_call *call, const tn_walk *walk, void *to, tenon_dtype to_dtype,
                      const void *from, tenon_dtype from_dtype);
-/* Copies a view to another of the same shape. Nothing happens when both are the very same. */
-void TN_K(copy_view)(const tn_call *call, const tenon_view *to, const tenon_view *from);
 /* Sets every element of a view to the element at `value`, which has the view's dtype. */
 void TN_K(fill_view)(const tn_call *call, const tenon_view *to, const void *value);
 

@@ -220,8 +220,8 @@ static void read_part(const plan *p, char *to, const char *from, size_t size, in
             read_singles(to + w.at[1], p->dense, from + w.at[0], p->indexed, size, b, stop);
         for (int64_t i = b; p->n > 1 && i < stop; i++)
             TN_K(move_run)
-            (to + w.at[1] + p->dense[i], p->step[1], from + w.at[0] + p->indexed[i], p->step[0],
-             size, p->n);
+        (to + w.at[1] + p->dense[i], p->step[1], from + w.at[0] + p->indexed[i], p->step[0], size,
+         p->n);
         begin += stop - b;
         tn_walk_next(&w);
     }
@@ -338,7 +338,7 @@ tenon_status TN_K(index_put)(tn_call *call) {
         memmove(dense.strides, dense.strides + 1, (size_t)dense.rank * sizeof dense.strides[0]);
     }
     dense = tn_expanded(&dense, rank, shape);
-    TN_K(copy_view)(call, out, tn_call_in(call, 0));
+    TN_K(copy_view)(call->threads, out, tn_call_in(call, 0));
     write_all(&p, out, &dense, tn_arg_bool(call->node, 3) ? TN_ADD : TN_SET);
     return TENON_OK;
 }
@@ -352,12 +352,11 @@ static tenon_status scaled(tn_call *call, const tenon_view *source, const tenon_
     if (!data)
         return tn_no_memory();
     *out = tn_view_make(data, source->dtype, source->rank, source->shape);
-    TN_K(copy_view)(call, out, source);
+    TN_K(copy_view)(call->threads, out, source);
     tn_scalar_bytes(by, source->dtype, factor);
     for (int64_t i = 0; i < n; i++)
         TN_K(combine)
-        [TN_MUL][source->dtype]((char *)data + i * (int64_t)tenon_dtype_size(source->dtype),
-                                factor);
+    [TN_MUL][source->dtype]((char *)data + i * (int64_t)tenon_dtype_size(source->dtype), factor);
     return TENON_OK;
 }
 
@@ -381,7 +380,7 @@ tenon_status TN_K(index_write)(tn_call *call) {
         if (alpha && !(alpha->kind == TENON_ARG_INT && alpha->as.i == 1))
             TN_TRY(scaled(call, &values, alpha, &values));
     }
-    TN_K(copy_view)(call, &call->out[0], tn_call_in(call, 0));
+    TN_K(copy_view)(call->threads, &call->out[0], tn_call_in(call, 0));
     write_all(&p, &out, &values, id == TN_OP_index_add ? TN_ADD : TN_SET);
     return TENON_OK;
 }

@@ -12,7 +12,7 @@ static int64_t put_part(const tn_call *call, const tenon_view *out, int dim, int
     to.data = (char *)to.data + at * tn_step(out, dim);
     to.shape[dim] = in->shape[dim];
     if (tenon_view_numel(in) > 0)
-        TN_K(copy_view)(call, &to, in);
+        TN_K(copy_view)(call->threads, &to, in);
     return at + in->shape[dim];
 }
 
@@ -51,7 +51,7 @@ tenon_status TN_K(flip)(tn_call *call) {
         in.data = (char *)in.data + (in.shape[d] - 1) * tn_step(&in, d);
         in.strides[d] = -in.strides[d];
     }
-    TN_K(copy_view)(call, out, &in);
+    TN_K(copy_view)(call->threads, out, &in);
     return TENON_OK;
 }
 
@@ -75,7 +75,7 @@ static void roll_dims(const tn_call *call, const tenon_view *out, const tenon_vi
             else
                 to.data = (char *)to.data + s * tn_step(out, d);
         }
-        TN_K(copy_view)(call, &to, &from);
+        TN_K(copy_view)(call->threads, &to, &from);
     }
 }
 
@@ -94,12 +94,12 @@ tenon_status TN_K(roll)(tn_call *call) {
         tenon_view from = tn_view_make(packed, in->dtype, in->rank, in->shape);
         tenon_view to = from;
         to.data = (char *)packed + n * (int64_t)tenon_dtype_size(in->dtype);
-        TN_K(copy_view)(call, &from, in);
+        TN_K(copy_view)(call->threads, &from, in);
         tenon_view flat = tn_view_make(from.data, in->dtype, 1, &n),
                    turned = tn_view_make(to.data, in->dtype, 1, &n);
         int64_t s = (shifts[0] % n + n) % n;
         roll_dims(call, &turned, &flat, &s);
-        TN_K(copy_view)(call, out, &to);
+        TN_K(copy_view)(call->threads, out, &to);
         return TENON_OK;
     }
     for (int i = 0; i < count; i++) {
@@ -209,7 +209,7 @@ tenon_status TN_K(meshgrid)(tn_call *call) {
             continue;
         tenon_view v = tn_repeated(in->data, out);
         v.strides[dim] = in->rank ? in->strides[0] : 0;
-        TN_K(copy_view)(call, out, &v);
+        TN_K(copy_view)(call->threads, out, &v);
     }
     return TENON_OK;
 }

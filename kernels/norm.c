@@ -219,7 +219,7 @@ static tenon_status stat_view(tn_call *call, int output, tenon_view *v) {
 
 static void stat_done(tn_call *call, int output, const tenon_view *v) {
     if (v->dtype != TENON_DTYPE_NONE)
-        TN_K(copy_view)(call, &call->out[output], v);
+        TN_K(copy_view)(call->threads, &call->out[output], v);
 }
 
 static int list_count(const tenon_node *node, int index) {

@@ -52,7 +52,7 @@ tenon_status TN_K(constant_pad)(tn_call *call) {
         to = cut(&to, d, b, size - a - b);
     }
     if (tenon_view_numel(&to) > 0)
-        TN_K(copy_view)(call, &to, &from);
+        TN_K(copy_view)(call->threads, &to, &from);
     return TENON_OK;
 }
 

@@ -125,7 +125,7 @@ static tenon_status flat(tn_call *call, const tenon_view *v, tenon_view *out) {
         if (!data)
             return tn_no_memory();
         tenon_view packed = tn_view_make(data, v->dtype, v->rank, v->shape);
-        TN_K(copy_view)(call, &packed, v);
+        TN_K(copy_view)(call->threads, &packed, v);
     }
     *out = tn_view_make(data, v->dtype, 1, &n);
     return TENON_OK;
@@ -232,7 +232,7 @@ tenon_status TN_K(scatter)(tn_call *call) {
     if (!empty)
         TN_TRY(
             TN_K(check_indices)(call, &p.index, p.indexed.shape[p.dim], false, "the index tensor"));
-    TN_K(copy_view)(call, &call->out[0], tn_call_in(call, 0));
+    TN_K(copy_view)(call->threads, &call->out[0], tn_call_in(call, 0));
     if (empty)
         return TENON_OK;
     if (!include_self) {
@@ -277,7 +277,7 @@ tenon_status TN_K(masked_scatter)(tn_call *call) {
     if (want > have)
         return tn_call_fail(call, "the mask takes %lld elements, the source has %lld",
                             (long long)want, (long long)have);
-    TN_K(copy_view)(call, out, &s);
+    TN_K(copy_view)(call->threads, out, &s);
     if (want == 0)
         return TENON_OK;
     tn_walk_seek(&from, 0);
@@ -334,11 +334,11 @@ static tenon_view part_of(const tenon_node *node, const tenon_view *out, const t
 
 tenon_status TN_K(part_scatter)(tn_call *call) {
     const tenon_view *out = &call->out[0], *source = tn_call_in(call, 1);
-    TN_K(copy_view)(call, out, tn_call_in(call, 0));
+    TN_K(copy_view)(call->threads, out, tn_call_in(call, 0));
     tenon_view to = part_of(call->node, out, source);
     tenon_view from = tn_expanded(source, to.rank, to.shape);
     if (tenon_view_numel(&to) > 0)
-        TN_K(copy_view)(call, &to, &from);
+        TN_K(copy_view)(call->threads, &to, &from);
     return TENON_OK;
 }
 
@@ -349,7 +349,7 @@ tenon_status TN_K(as_strided_scatter)(tn_call *call) {
     int64_t strides[TENON_MAX_RANK], offset = tn_arg_int(call->node, 4, 0);
     size_t size = tenon_dtype_size(out->dtype);
     tn_arg_ints(call->node, 3, strides, TENON_MAX_RANK);
-    TN_K(copy_view)(call, out, tn_call_in(call, 0));
+    TN_K(copy_view)(call->threads, out, tn_call_in(call, 0));
     tn_walk w = tn_walk_make();
     for (int d = 0; d < source->rank; d++)
         tn_walk_dim(&w, source->shape[d], tn_step(source, d), strides[d], 0);
