@@ -93,7 +93,7 @@ static tenon_status connect(finder *f, int32_t first) {
         for (int k = 0; k < op->in_count + op->out_count; k++) {
             int32_t number = op->in[k]; /* the outputs stand behind the inputs */
             const tn_lt *t = &b->tensors[number];
-            dnnl_graph_logical_tensor_t logical;
+            dnnl_graph_logical_tensor_t logical = {0};
             dnnl_status_t status = dnnl_graph_logical_tensor_init_with_strides(
                 &logical, b->first_id + (size_t)number, t->dtype, t->rank, t->shape, t->strides,
                 t->constant ? dnnl_graph_tensor_property_constant
@@ -208,11 +208,13 @@ static tenon_status ask(finder *f) {
         return tn_no_memory();
     TN_TRY(connect(f, f->mapped));
     dnnl_status_t status = dnnl_graph_graph_create(&f->graph, dnnl_cpu);
+    bool some = false; /* oneDNN refuses a graph without ops */
     for (int32_t i = 0; i < b->op_count && status == dnnl_success; i++) {
         const tn_lowered *op = &b->ops[i];
         b->ops[i].partition = b->ops[i].item = -1;
         if (op->node && op->node->mark == OUTSIDE)
             continue;
+        some = true;
         status = dnnl_graph_add_op(f->graph, op->op);
         if (status == dnnl_invalid_graph_op && op->node) {
             char reason[96];
@@ -222,6 +224,8 @@ static tenon_status ask(finder *f) {
             return put_outside(op->node, reason);
         }
     }
+    if (!some)
+        return TENON_OK;
     if (status == dnnl_success)
         status = tn_shim_partition(f->graph);
     if (status == dnnl_success)
@@ -234,9 +238,15 @@ static tenon_status ask(finder *f) {
         }
         status = dnnl_graph_graph_get_partitions(f->graph, f->found_count, f->found);
     }
-    if (status != dnnl_success)
-        return tn_fail(TENON_BACKEND, "oneDNN does not partition nodes '%s' and after: %s",
-                       f->first->name, tn_dnnl_text(status));
+    if (status == dnnl_out_of_memory)
+        return tn_no_memory();
+    if (status == dnnl_success)
+        return TENON_OK;
+    tn_log(TENON_LOG_WARN, "oneDNN does not partition the nodes from '%s' on: %s", f->first->name,
+           tn_dnnl_text(status));
+    for (int32_t i = 0; i < f->mapped; i++)
+        TN_TRY(put_outside(b->ops[i].node, "oneDNN does not partition this stretch of nodes"));
+    f->found_count = 0;
     return TENON_OK;
 }
 

@@ -99,8 +99,8 @@ bool tn_map_SoftPlus(tn_builder *b, tenon_node *node) {
 }
 
 static bool clamp(tn_builder *b, tenon_node *node, double min, double max) {
-    if (isnan(min) || isnan(max))
-        return tn_refuse(b, "a bound is NaN");
+    if (isnan(min) || isnan(max) || min > max)
+        return tn_refuse(b, "its bounds are not in order");
     if (!unary(b, node, dnnl_graph_op_clamp))
         return false;
     tn_b_set_float(b, dnnl_graph_op_attr_min, min);
@@ -274,7 +274,7 @@ bool tn_map_PReLU(tn_builder *b, tenon_node *node) {
     tn_b_op(b, dnnl_graph_op_prelu, tn_b_value(b, tn_arg_value(node, 0)), weight, -1,
             tn_b_value(b, node->outputs[0]));
     tn_b_set_string(b, dnnl_graph_op_attr_data_format, "NCX");
-    tn_b_set_bool(b, dnnl_graph_op_attr_per_channel_broadcast, true);
+    tn_b_set_bool(b, dnnl_graph_op_attr_per_channel_broadcast, size > 1);
     return true;
 }
 
