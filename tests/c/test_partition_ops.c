@@ -180,6 +180,36 @@ static const test_case convolutions[] = {
                                            "%y = aten.add.Tensor(%c, %r)\n" OUT("y")),
 };
 
+#define POOL(expected, x, call) \
+    C(expected, IN("x", "float32[" x "]") "%y = aten." call "\n" OUT("y"))
+
+static const test_case poolings[] = {
+    POOL("MaxPool", "2, 17, 11, 9", "max_pool2d(%x, [3, 3], [2, 2], [1, 1])"),
+    POOL("MaxPool", "2, 16, 11, 9", "max_pool2d(%x, [3, 2], [2, 2], [1, 0], [1, 1], true)"),
+    POOL("MaxPool", "2, 16, 11, 9", "max_pool2d(%x, [3, 3], [2, 2], [1, 1], [2, 2])"),
+    POOL("MaxPool", "2, 16, 8, 8", "max_pool2d(%x, 2)"),
+    POOL("MaxPool", "2, 17, 30", "max_pool1d(%x, [3], [2], [1])"),
+    POOL("MaxPool", "1, 5, 6, 7, 8", "max_pool3d(%x, [2, 3, 2], [2, 2, 1], [1, 1, 0])"),
+    C("MaxPool", IN("x", "float32[2, 17, 11, 9]") "%y, %i = aten.max_pool2d_with_indices(%x, [3, "
+                                                  "3], [2, 2], [1, 1])\n" OUT("y")),
+    C("", IN("x", "float32[2, 17, 11, 9]") "%y, %i = aten.max_pool2d_with_indices(%x, [3, 3], [2, "
+                                           "2], [1, 1])\n" OUT("y") "output \"i\" = %i\n"),
+    POOL("AvgPool", "2, 17, 11, 9", "avg_pool2d(%x, [3, 3], [2, 2], [1, 1])"),
+    POOL("AvgPool", "2, 16, 11, 9",
+         "avg_pool2d(%x, [3, 3], [2, 2], [1, 1], count_include_pad=false)"),
+    POOL("AvgPool", "2, 16, 11, 10",
+         "avg_pool2d(%x, [3, 3], [2, 2], [1, 1], ceil_mode=true, count_include_pad=false)"),
+    POOL("AvgPool", "2, 16, 11, 10", "avg_pool2d(%x, [3, 3], [2, 2], [0, 0], ceil_mode=true)"),
+    POOL("", "2, 16, 11, 10", "avg_pool2d(%x, [3, 3], [2, 2], [1, 1], ceil_mode=true)"),
+    POOL("", "2, 16, 11, 10", "avg_pool2d(%x, [3, 3], divisor_override=5)"),
+    POOL("AvgPool", "2, 17, 30", "avg_pool1d(%x, [3], [2], [1])"),
+    POOL("AvgPool", "1, 5, 6, 7, 8", "avg_pool3d(%x, [2, 3, 2], [2, 2, 1])"),
+    POOL("AvgPool", "2, 17, 7, 7", "adaptive_avg_pool2d(%x, [1, 1])"),
+    POOL("AvgPool", "2, 17, 6, 9", "adaptive_avg_pool2d(%x, [2, 3])"),
+    POOL("", "2, 17, 7, 7", "adaptive_avg_pool2d(%x, [2, 2])"),
+    POOL("AvgPool", "2, 17, 8", "adaptive_avg_pool1d(%x, [2])"),
+};
+
 static void both_layouts(const test_case *c) {
     test_case changed = *c;
     check_case(&changed, 2, true, true);
@@ -204,6 +234,11 @@ START_TEST(computes_convolutions) {
 }
 END_TEST
 
+START_TEST(computes_poolings) {
+    both_layouts(&poolings[_i]);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("partition_ops");
     TCase *tcase = tcase_create("all");
@@ -211,6 +246,7 @@ int main(void) {
     tcase_add_loop_test(tcase, computes_pointwise, 0, TN_COUNT(pointwise));
     tcase_add_loop_test(tcase, computes_products, 0, TN_COUNT(products));
     tcase_add_loop_test(tcase, computes_convolutions, 0, TN_COUNT(convolutions));
+    tcase_add_loop_test(tcase, computes_poolings, 0, TN_COUNT(poolings));
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
