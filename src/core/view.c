@@ -119,8 +119,10 @@ static bool order_of(const tenon_node *node, int rank, int *order) {
     switch (node->op->id) {
     case TN_OP_transpose_int:
     case TN_OP_swapaxes:
+    case TN_OP_swapaxes_:
         return swap_order(rank, tn_arg_int(node, 1, 0), tn_arg_int(node, 2, 0), order);
     case TN_OP_t:
+    case TN_OP_t_:
         return rank <= 2 && (rank < 2 || swap_order(rank, 0, 1, order));
     case TN_OP_mT:
         return rank >= 2 && swap_order(rank, -1, -2, order);

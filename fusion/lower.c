@@ -1,0 +1,26 @@
+/* Rewrites composite ops into those that have kernels, each as soon as what it needs is known. */
+#include "fusion/lower.h"
+#include "fusion/passes.h"
+
+static const tn_rule rules[] = {
+#define X(op, function) {TN_OP_##op, tn_lower_##function},
+    TN_LOWER_LIST(X)
+#undef X
+};
+
+tenon_status tn_pass_lower(tenon_graph *graph, bool *changed, void *user) {
+    (void)user;
+    return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
+}
+
+/* With all sizes known, nothing may be left to lower. */
+tenon_status tn_pass_lower_all(tenon_graph *graph, bool *changed, void *user) {
+    TN_TRY(tn_pass_lower(graph, changed, user));
+    for (const tenon_node *node = graph->first; node; node = node->next) {
+        if (node->op->kind == TN_OP_LOWER)
+            return tn_pass_refuse(node, "this form of the op is not supported");
+        if (node->op->kind == TN_OP_INPLACE)
+            return tn_pass_refuse(node, "it writes in place, and the graph was not made functional");
+    }
+    return TENON_OK;
+}

@@ -1,0 +1,128 @@
+/* Convolutions under their many names become aten.convolution; pooling with indices that nobody reads loses them. */
+#include "fusion/lower.h"
+#include <string.h>
+
+typedef struct conv {
+    tenon_value *x, *w;
+    tenon_arg bias;
+    int dims; /* of space */
+    int64_t stride[3], padding[3], dilation[3], extra[3];
+    bool transposed;
+    int64_t output_padding[3];
+    int64_t groups;
+} conv;
+
+/* padding="same" takes d*(k-1) in all, its smaller half in front; what is left over is padded beforehand (torch.nn.functional.conv2d). */
+static bool same_padding(conv *c) {
+    if (!tn_value_static(c->w) || c->w->rank != c->dims + 2)
+        return false;
+    for (int i = 0; i < c->dims; i++) {
+        int64_t total = c->dilation[i] * (c->w->shape[i + 2] - 1);
+        c->padding[i] = total / 2;
+        c->extra[i] = total % 2;
+    }
+    return true;
+}
+
+/*     x ---------------------------- convolution          x has no batch:  unsqueeze - convolution - squeeze
+ *     x -- constant_pad_nd(extra) -- convolution          an even kernel with padding="same"
+ */
+static tenon_status emit_conv(tenon_node *node, const conv *c, tenon_value **with) {
+    tenon_value *x = c->x, *y;
+    bool unbatched = x->rank == c->dims + 1;
+    bool pads = false;
+    tenon_arg lists[5][6];
+    int64_t around[6] = {0};
+    for (int i = 0; i < c->dims; i++) {
+        around[2 * (c->dims - 1 - i) + 1] = c->extra[i];
+        pads |= c->extra[i] > 0;
+    }
+    if (pads)
+        TN_TRY(tn_emit(node, TN_OP_constant_pad_nd, &x,
+                       TN_ARGS(VAL(x), tn_ints(lists[4], around, 2 * c->dims), FLT(0))));
+    if (unbatched)
+        TN_TRY(tn_emit(node, TN_OP_unsqueeze, &x, TN_ARGS(VAL(x), INT(0))));
+    TN_TRY(tn_emit(node, TN_OP_convolution, &y,
+                   TN_ARGS(VAL(x), VAL(c->w), c->bias, tn_ints(lists[0], c->stride, c->dims),
+                           tn_ints(lists[1], c->padding, c->dims),
+                           tn_ints(lists[2], c->dilation, c->dims), BOO(c->transposed),
+                           tn_ints(lists[3], c->output_padding, c->dims), INT(c->groups))));
+    if (unbatched)
+        TN_TRY(tn_emit(node, TN_OP_squeeze_dim, &y, TN_ARGS(VAL(y), INT(0))));
+    with[0] = y;
+    return TENON_OK;
+}
+
+static bool ints(const tenon_node *node, int index, int64_t *out, int count) {
+    return tn_arg_ints_of(node, index, out, count) == count;
+}
+
+static tenon_status lower_conv(tenon_node *node, tenon_value **with, int dims) {
+    conv c = {.x = tn_arg_value(node, 0), .w = tn_arg_value(node, 1), .bias = node->args[2],
+              .dims = dims};
+    const char *mode = node->args[4].kind == TENON_ARG_STRING ? tn_arg_string(node, 4) : NULL;
+    if (!c.x || !c.w || !ints(node, 3, c.stride, dims) || !ints(node, 5, c.dilation, dims) ||
+        node->args[6].kind != TENON_ARG_INT)
+        return TENON_OK;
+    c.groups = node->args[6].as.i;
+    if (mode && strcmp(mode, "same") == 0) {
+        if (!same_padding(&c))
+            return TENON_OK;
+    } else if (mode && strcmp(mode, "valid") != 0) {
+        return tn_pass_refuse(node, "padding '%s' is neither 'same' nor 'valid'", mode);
+    } else if (!mode && !ints(node, 4, c.padding, dims)) {
+        return TENON_OK;
+    }
+    return emit_conv(node, &c, with);
+}
+
+static tenon_status lower_conv_transpose(tenon_node *node, tenon_value **with, int dims) {
+    conv c = {.x = tn_arg_value(node, 0), .w = tn_arg_value(node, 1), .bias = node->args[2],
+              .dims = dims, .transposed = true};
+    if (!c.x || !c.w || !ints(node, 3, c.stride, dims) || !ints(node, 4, c.padding, dims) ||
+        !ints(node, 5, c.output_padding, dims) || node->args[6].kind != TENON_ARG_INT ||
+        !ints(node, 7, c.dilation, dims))
+        return TENON_OK;
+    c.groups = node->args[6].as.i;
+    return emit_conv(node, &c, with);
+}
+
+tenon_status tn_lower_conv1d(tenon_node *node, tenon_value **with) {
+    return lower_conv(node, with, 1);
+}
+
+tenon_status tn_lower_conv2d(tenon_node *node, tenon_value **with) {
+    return lower_conv(node, with, 2);
+}
+
+tenon_status tn_lower_conv3d(tenon_node *node, tenon_value **with) {
+    return lower_conv(node, with, 3);
+}
+
+tenon_status tn_lower_conv_transpose1d(tenon_node *node, tenon_value **with) {
+    return lower_conv_transpose(node, with, 1);
+}
+
+tenon_status tn_lower_conv_transpose2d(tenon_node *node, tenon_value **with) {
+    return lower_conv_transpose(node, with, 2);
+}
+
+tenon_status tn_lower_conv_transpose3d(tenon_node *node, tenon_value **with) {
+    return lower_conv_transpose(node, with, 3);
+}
+
+/*     %y, %i = max_pool2d_with_indices(%x, ...)   ->   %y = max_pool2d(%x, ...)        when %i has no use
+ */
+static tenon_status without_indices(tenon_node *node, tenon_value **with, enum tn_op_id op) {
+    if (node->outputs[1]->use_count)
+        return TENON_OK;
+    return tn_emit(node, op, &with[0], node->args, node->op->param_count);
+}
+
+tenon_status tn_lower_max_pool2d(tenon_node *node, tenon_value **with) {
+    return without_indices(node, with, TN_OP_max_pool2d);
+}
+
+tenon_status tn_lower_max_pool3d(tenon_node *node, tenon_value **with) {
+    return without_indices(node, with, TN_OP_max_pool3d);
+}

@@ -1,0 +1,120 @@
+/* Normalisations and softmaxes become the ops that PyTorch itself runs them with. */
+#include "fusion/lower.h"
+#include <math.h>
+
+tenon_status tn_lower_batch_norm(tenon_node *node, tenon_value **with) {
+    const tenon_arg *a = node->args;
+    bool has_stats = tn_arg_value(node, 3) && tn_arg_value(node, 4);
+    if (tn_arg_bool(node, 5)) {
+        if (has_stats)
+            return tn_pass_refuse(node, "batch norm in training changes its running statistics; export "
+                                   "the model after eval()");
+        return tn_emit(node, TN_OP_native_batch_norm_legit_no_stats, with,
+                       TN_ARGS(a[0], a[1], a[2], BOO(true), a[6], a[7]));
+    }
+    if (!has_stats)
+        return tn_pass_refuse(node, "batch norm outside training needs running statistics");
+    return tn_emit(node, TN_OP_native_batch_norm_legit_no_training, with,
+                   TN_ARGS(a[0], a[1], a[2], a[3], a[4], a[6], a[7]));
+}
+
+tenon_status tn_lower_layer_norm(tenon_node *node, tenon_value **with) {
+    const tenon_arg *a = node->args;
+    return tn_emit(node, TN_OP_native_layer_norm, with, TN_ARGS(a[0], a[1], a[2], a[3], a[4]));
+}
+
+static tenon_status emit_group_norm(tenon_node *node, tenon_value **with, int64_t groups,
+                                    const tenon_arg *weight, const tenon_arg *bias,
+                                    const tenon_arg *eps) {
+    const tenon_value *x = tn_arg_value(node, 0);
+    int64_t inner = 1;
+    if (x->rank < 2)
+        return tn_pass_refuse(node, "its input has no channels");
+    for (int i = 2; i < x->rank; i++)
+        inner *= x->shape[i];
+    return tn_emit(node, TN_OP_native_group_norm, with,
+                   TN_ARGS(node->args[0], *weight, *bias, INT(x->shape[0]), INT(x->shape[1]),
+                           INT(inner), INT(groups ? groups : x->shape[1]), *eps));
+}
+
+tenon_status tn_lower_group_norm(tenon_node *node, tenon_value **with) {
+    const tenon_arg *a = node->args;
+    if (!tn_value_static(tn_arg_value(node, 0)))
+        return TENON_OK;
+    return emit_group_norm(node, with, tn_arg_int(node, 1, 1), &a[2], &a[3], &a[4]);
+}
+
+/* Over its own statistics, instance norm is group norm with a group a channel. */
+tenon_status tn_lower_instance_norm(tenon_node *node, tenon_value **with) {
+    const tenon_arg *a = node->args;
+    bool has_stats = tn_arg_value(node, 3) && tn_arg_value(node, 4);
+    if (!tn_arg_bool(node, 5)) {
+        if (!has_stats)
+            return tn_pass_refuse(node, "instance norm outside training needs running statistics");
+        return tn_emit(node, TN_OP_native_batch_norm_legit_no_training, with,
+                       TN_ARGS(a[0], a[1], a[2], a[3], a[4], a[6], a[7]));
+    }
+    if (has_stats)
+        return tn_pass_refuse(node, "instance norm in training changes its running statistics; export "
+                               "the model after eval()");
+    if (!tn_value_static(tn_arg_value(node, 0)))
+        return TENON_OK;
+    return emit_group_norm(node, with, 0, &a[1], &a[2], &a[7]);
+}
+
+static tenon_status lower_softmax(tenon_node *node, tenon_value **with, enum tn_op_id op) {
+    tenon_value *x = tn_arg_value(node, 0);
+    TN_TRY(tn_emit_cast(node, x, tn_arg_dtype(node, 2), &x));
+    return tn_emit(node, op, with, TN_ARGS(VAL(x), node->args[1], BOO(false)));
+}
+
+tenon_status tn_lower_softmax(tenon_node *node, tenon_value **with) {
+    return lower_softmax(node, with, TN_OP_softmax);
+}
+
+tenon_status tn_lower_log_softmax(tenon_node *node, tenon_value **with) {
+    return lower_softmax(node, with, TN_OP_log_softmax);
+}
+
+/* Rows that are all -inf give zeros:  where(all(x == -inf, dim), 0, softmax(x, dim)) */
+tenon_status tn_lower_safe_softmax(tenon_node *node, tenon_value **with) {
+    tenon_value *x = tn_arg_value(node, 0), *soft, *masked;
+    const tenon_arg dim = node->args[1];
+    TN_TRY(tn_emit_cast(node, x, tn_arg_dtype(node, 2), &x));
+    TN_TRY(tn_emit(node, TN_OP_softmax, &soft, TN_ARGS(VAL(x), dim, BOO(false))));
+    TN_TRY(tn_emit(node, TN_OP_eq_Scalar, &masked, TN_ARGS(VAL(x), FLT(-INFINITY))));
+    TN_TRY(tn_emit(node, TN_OP_all_dim, &masked, TN_ARGS(VAL(masked), dim, BOO(true))));
+    return tn_emit(node, TN_OP_where_ScalarSelf, with, TN_ARGS(VAL(masked), FLT(0), VAL(soft)));
+}
+
+tenon_status tn_lower_std_mean(tenon_node *node, tenon_value **with) {
+    const tenon_arg *a = node->args;
+    TN_TRY(tn_emit(node, TN_OP_std_correction, &with[0], TN_ARGS(a[0], a[1], a[2], a[3])));
+    return tn_emit(node, TN_OP_mean_dim, &with[1], TN_ARGS(a[0], a[1], a[3]));
+}
+
+static tenon_status unit(tenon_node *node, int index, tenon_value **out) {
+    const tenon_arg *a = node->args;
+    tenon_value *norm;
+    tenon_arg dim = a[2];
+    TN_TRY(tn_emit(node, TN_OP_linalg_vector_norm, &norm,
+                   TN_ARGS(a[index], INT(2), tenon_arg_list(&dim, 1), BOO(true))));
+    TN_TRY(tn_emit(node, TN_OP_clamp_min, &norm, TN_ARGS(VAL(norm), a[3])));
+    return tn_emit(node, TN_OP_div_Tensor, out, TN_ARGS(a[index], VAL(norm)));
+}
+
+/* sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps), dim), over the broadcast shape when the ranks differ, as ATen has it. */
+tenon_status tn_lower_cosine_similarity(tenon_node *node, tenon_value **with) {
+    tenon_value *x1, *x2, *product;
+    tenon_arg dim = node->args[2];
+    const tenon_value *a = tn_arg_value(node, 0), *b = tn_arg_value(node, 1);
+    if (a->rank != b->rank && dim.as.i >= 0) /* counted in the broadcast shape */
+        return tn_value_static(a) && tn_value_static(b)
+                   ? tn_pass_refuse(node, "its inputs have different ranks")
+                   : TENON_OK;
+    TN_TRY(unit(node, 0, &x1));
+    TN_TRY(unit(node, 1, &x2));
+    TN_TRY(tn_emit(node, TN_OP_mul_Tensor, &product, TN_ARGS(VAL(x1), VAL(x2))));
+    return tn_emit(node, TN_OP_sum_dim_IntList, with,
+                   TN_ARGS(VAL(product), tenon_arg_list(&dim, 1)));
+}

@@ -1,0 +1,215 @@
+#include "fusion/rewrite.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+tenon_arg tn_ints(tenon_arg *items, const int64_t *values, int count) {
+    for (int i = 0; i < count; i++)
+        items[i] = tenon_arg_int(values[i]);
+    return tenon_arg_list(items, count);
+}
+
+tenon_status tn_emit(tenon_node *at, enum tn_op_id op, tenon_value **out, const tenon_arg *args,
+                     int count) {
+    return tn_graph_emit(at->graph, at, op, NULL, at, args, count, out);
+}
+
+static bool has_sizes(const tenon_value *value, const int64_t *shape, int rank) {
+    return tn_value_static(value) && value->rank == rank &&
+           (rank == 0 || memcmp(value->shape, shape, (size_t)rank * sizeof *shape) == 0);
+}
+
+tenon_status tn_emit_view(tenon_node *at, tenon_value *value, const int64_t *shape, int rank,
+                          tenon_value **out) {
+    if (has_sizes(value, shape, rank)) {
+        *out = value;
+        return TENON_OK;
+    }
+    tenon_arg sizes[TENON_MAX_RANK];
+    return tn_emit(at, TN_OP_view, out, TN_ARGS(VAL(value), tn_ints(sizes, shape, rank)));
+}
+
+tenon_status tn_emit_permute(tenon_node *at, tenon_value *value, const int64_t *order, int rank,
+                             tenon_value **out) {
+    int i = 0;
+    while (i < rank && order[i] == i)
+        i++;
+    if (i == rank) {
+        *out = value;
+        return TENON_OK;
+    }
+    tenon_arg dims[TENON_MAX_RANK];
+    return tn_emit(at, TN_OP_permute, out, TN_ARGS(VAL(value), tn_ints(dims, order, rank)));
+}
+
+tenon_status tn_emit_cast(tenon_node *at, tenon_value *value, tenon_dtype dtype,
+                          tenon_value **out) {
+    if (value->dtype == dtype || dtype == TENON_DTYPE_NONE) {
+        *out = value;
+        return TENON_OK;
+    }
+    TN_TRY(tn_emit(at, TN_OP_to_copy, out, TN_ARGS(VAL(value), DTY(dtype))));
+    if ((*out)->dtype == TENON_DTYPE_NONE) {
+        tn_value_adopt(*out, value);
+        (*out)->dtype = dtype;
+    }
+    return TENON_OK;
+}
+
+tenon_status tn_emit_constant(tenon_graph *graph, const char *name, tenon_tensor *tensor,
+                              tenon_value **out) {
+    char text[128];
+    if (!name || tenon_graph_find_value(graph, name)) {
+        for (int i = graph->value_count;; i++) {
+            snprintf(text, sizeof text, "%.96s_%d", name ? name : "folded", i);
+            if (!tenon_graph_find_value(graph, text))
+                break;
+        }
+        name = text;
+    }
+    tenon_status status = tenon_graph_add_constant(graph, name, tensor, out);
+    tenon_tensor_destroy(&tensor);
+    return status;
+}
+
+void tn_value_adopt(tenon_value *to, const tenon_value *from) {
+    if (to->dtype == TENON_DTYPE_NONE)
+        to->dtype = from->dtype;
+    if (to->rank < 0) {
+        to->rank = from->rank;
+        if (from->shape && from->rank > 0) {
+            to->shape =
+                tn_arena_array(&to->graph->arena, (size_t)from->rank, sizeof *from->shape);
+            if (to->shape)
+                memcpy(to->shape, from->shape, (size_t)from->rank * sizeof *from->shape);
+        }
+    }
+}
+
+void tn_use_rebind(tn_use *use, tenon_value *value) {
+    tenon_value *old = use->value;
+    if (old == value)
+        return;
+    if (use->prev)
+        use->prev->next = use->next;
+    else
+        old->uses = use->next;
+    if (use->next)
+        use->next->prev = use->prev;
+    old->use_count--;
+    use->value = value;
+    use->slot->as.value = value;
+    use->prev = NULL;
+    use->next = value->uses;
+    if (value->uses)
+        value->uses->prev = use;
+    value->uses = use;
+    value->use_count++;
+}
+
+static tenon_status replace(tenon_node *node, tenon_value **with, int64_t made_from) {
+    for (int i = 0; i < node->output_count; i++) {
+        tenon_value *output = node->outputs[i];
+        if (with[i]) {
+            tn_value_adopt(with[i], output);
+            if (with[i]->node && with[i]->id >= made_from)
+                with[i]->node->name = node->name; /* the name that the exported program knows */
+            TN_TRY(tenon_value_replace(output, with[i]));
+        } else if (output->use_count) {
+            return tn_pass_refuse(node, "output %d is used, but was not replaced", i);
+        }
+    }
+    return tenon_node_erase(node);
+}
+
+static tenon_status apply(tenon_graph *graph, tn_rule_fn *by_op, tenon_value **with, bool *changed) {
+    for (tenon_node *node = graph->first, *next; node; node = next) {
+        next = node->next;
+        tn_rule_fn rule = by_op[node->op->id];
+        if (!rule || node->output_count == 0 || node->output_count > 64)
+            continue;
+        memset(with, 0, 64 * sizeof(tenon_value *));
+        tenon_node *before = node->prev;
+        int64_t made_from = graph->value_count;
+        TN_TRY(rule(node, with));
+        bool done = false;
+        for (int i = 0; i < node->output_count; i++)
+            done |= with[i] != NULL;
+        if (!done)
+            continue;
+        *changed = true;
+        TN_TRY(replace(node, with, made_from));
+        next = before ? before->next : graph->first;
+    }
+    return TENON_OK;
+}
+
+tenon_status tn_apply_rules(tenon_graph *graph, const tn_rule *rules, int count, bool *changed) {
+    tn_rule_fn by_op[TN_OP_COUNT] = {0};
+    tenon_value *with[64];
+    for (int i = 0; i < count; i++)
+        by_op[rules[i].op] = rules[i].run;
+    return apply(graph, by_op, with, changed);
+}
+
+tenon_status tn_pass_refuse(const tenon_node *node, const char *format, ...) {
+    char text[512];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    return tn_fail(TENON_UNSUPPORTED, "node '%s' (%s): %s", node->name, node->op->name, text);
+}
+
+static const void *element(const tenon_value *value) {
+    return value->tensor->view.data;
+}
+
+bool tn_arg_number(const tenon_node *node, int index, double *out) {
+    const tenon_arg *arg = &node->args[index];
+    switch (arg->kind) {
+    case TENON_ARG_INT:
+        *out = (double)arg->as.i;
+        return true;
+    case TENON_ARG_FLOAT:
+        *out = arg->as.f;
+        return true;
+    case TENON_ARG_BOOL:
+        *out = arg->as.b;
+        return true;
+    case TENON_ARG_VALUE:
+        if (!tn_is_constant(arg->as.value) || tn_value_numel(arg->as.value) != 1)
+            return false;
+        *out = tn_load_float(element(arg->as.value), arg->as.value->dtype);
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool tn_arg_is(const tenon_node *node, int index, double number) {
+    double found;
+    return tn_arg_number(node, index, &found) && fabs(found - number) <= 1e-6 * fabs(number);
+}
+
+int tn_number_side(const tenon_node *node, double *number) {
+    if (tn_arg_number(node, 1, number))
+        return 1;
+    return tn_arg_number(node, 0, number) ? 0 : -1;
+}
+
+int64_t tn_size_of(const tenon_value *value, int dim) {
+    if (dim < 0)
+        dim += value->rank;
+    return value->shape && dim >= 0 && dim < value->rank ? value->shape[dim] : -1;
+}
+
+bool tn_same_sizes(const tenon_value *a, const tenon_value *b) {
+    return tn_value_static(a) && has_sizes(b, a->shape, a->rank);
+}
+
+bool tn_is_float_value(const tenon_value *value) {
+    return tn_dtype_is_float(value->dtype);
+}

@@ -1,0 +1,120 @@
+/* Runs passes on graphs in the text form, and compares what comes out. */
+#ifndef PASS_TEST_H
+#define PASS_TEST_H
+
+#include "fusion/pipeline.h"
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tenon/tenon.h>
+
+static inline tenon_graph *pass_parse(const char *text) {
+    tenon_graph *graph = NULL;
+    ck_assert_msg(tenon_graph_parse(text, "test", &graph) == TENON_OK, "%s", tenon_last_error());
+    ck_assert_msg(tenon_graph_verify(graph) == TENON_OK, "%s", tenon_last_error());
+    return graph;
+}
+
+static inline const tenon_pass *pass_find(const char *name) {
+    for (int i = 0; i < tn_default_pass_count; i++)
+        if (strcmp(tn_default_passes[i].pass.name, name) == 0)
+            return &tn_default_passes[i].pass;
+    ck_abort_msg("no pass is named '%s'", name);
+    return NULL;
+}
+
+/* One pass, as the manager runs it: what it leaves must be a valid graph. */
+static inline tenon_status pass_run(tenon_graph *graph, const char *name) {
+    const tenon_pass *pass = pass_find(name);
+    tenon_pass_list *list = NULL;
+    ck_assert_int_eq(tenon_pass_list_create(&list), TENON_OK);
+    tenon_pass only = *pass;
+    only.name = "only";
+    while (tenon_pass_list_count(list))
+        ck_assert_int_eq(tenon_pass_list_remove(list, tenon_pass_list_get(list, 0)->name), TENON_OK);
+    tenon_status status = TENON_OK;
+    if (pass->phase != TENON_PASS_MODEL || strcmp(name, "functionalize") != 0)
+        ck_assert_int_eq(tenon_pass_list_insert(list, -1, &only), TENON_OK);
+    status = tenon_pass_list_run(list, only.phase, graph);
+    tenon_pass_list_destroy(&list);
+    return status;
+}
+
+/* `passes`: names, separated by spaces. Prints as the text form does. */
+static inline char *pass_apply(const char *text, const char *passes) {
+    tenon_graph *graph = pass_parse(text);
+    char names[256], *print = NULL, *rest = names;
+    snprintf(names, sizeof names, "%s", passes);
+    for (char *name; (name = strsep(&rest, " ")) != NULL;)
+        ck_assert_msg(pass_run(graph, name) == TENON_OK, "%s: %s", name, tenon_last_error());
+    ck_assert_int_eq(tenon_graph_print(graph, &print), TENON_OK);
+    tenon_graph_destroy(&graph);
+    return print;
+}
+
+/* A printed graph without the names of values (numbers by order of appearance) and nodes. */
+static inline char *pass_canonical(const char *text) {
+    size_t length = strlen(text), used = 0, capacity = 2 * length + 4096;
+    char *out = malloc(capacity), names[512][96];
+    int count = 0;
+    ck_assert_ptr_nonnull(out);
+    for (size_t i = 0; i < length;) {
+        if (strncmp(text + i, ") name \"", 8) == 0) {
+            out[used++] = text[i];
+            i = (size_t)(strchr(text + i + 8, '"') - text) + 1;
+            continue;
+        }
+        if (text[i] != '%') {
+            out[used++] = text[i++];
+            continue;
+        }
+        size_t end = i + 1;
+        while (end < length && (text[end] == '_' || text[end] == '.' || (text[end] >= '0' && text[end] <= '9') ||
+                                (text[end] >= 'a' && text[end] <= 'z') || (text[end] >= 'A' && text[end] <= 'Z')))
+            end++;
+        char name[96];
+        snprintf(name, sizeof name, "%.*s", (int)(end - i), text + i);
+        int at = 0;
+        while (at < count && strcmp(names[at], name) != 0)
+            at++;
+        if (at == count) {
+            ck_assert_int_lt(count, 512);
+            snprintf(names[count++], sizeof names[0], "%s", name);
+        }
+        used += (size_t)snprintf(out + used, capacity - used, "%%v%d", at);
+        i = end;
+    }
+    out[used] = '\0';
+    return out;
+}
+
+/* `passes` make `after` of `before`. */
+static inline void pass_check(const char *before, const char *passes, const char *after) {
+    char *got = pass_apply(before, passes), *want = NULL;
+    tenon_graph *graph = pass_parse(after);
+    ck_assert_int_eq(tenon_graph_print(graph, &want), TENON_OK);
+    char *got_names = pass_canonical(got), *want_names = pass_canonical(want);
+    ck_assert_msg(strcmp(got_names, want_names) == 0, "%s gives\n%s\nnot\n%s", passes, got, want);
+    free(got_names);
+    free(want_names);
+    tenon_string_free(got);
+    tenon_string_free(want);
+    tenon_graph_destroy(&graph);
+}
+
+/* The passes leave it as it is. */
+static inline void pass_keeps(const char *text, const char *passes) {
+    pass_check(text, passes, text);
+}
+
+/* The pass refuses the graph with a message that holds `part`. */
+static inline void pass_refuses(const char *text, const char *pass, const char *part) {
+    tenon_graph *graph = pass_parse(text);
+    ck_assert_int_ne(pass_run(graph, pass), TENON_OK);
+    ck_assert_msg(strstr(tenon_last_error(), part) != NULL, "message '%s' lacks '%s'",
+                  tenon_last_error(), part);
+    tenon_graph_destroy(&graph);
+}
+
+#endif
