@@ -2,8 +2,10 @@
 #ifndef PASS_TEST_H
 #define PASS_TEST_H
 
+#include "core/tensor.h"
 #include "fusion/pipeline.h"
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,13 +43,18 @@ static inline tenon_status pass_run(tenon_graph *graph, const char *name) {
     return status;
 }
 
-/* `passes`: names, separated by spaces. Prints as the text form does. */
-static inline char *pass_apply(const char *text, const char *passes) {
-    tenon_graph *graph = pass_parse(text);
-    char names[256], *print = NULL, *rest = names;
+static inline void pass_run_all(tenon_graph *graph, const char *passes) {
+    char names[256], *rest = names;
     snprintf(names, sizeof names, "%s", passes);
     for (char *name; (name = strsep(&rest, " ")) != NULL;)
         ck_assert_msg(pass_run(graph, name) == TENON_OK, "%s: %s", name, tenon_last_error());
+}
+
+/* `passes`: names, separated by spaces. Prints what they leave in the text form. */
+static inline char *pass_apply(const char *text, const char *passes) {
+    tenon_graph *graph = pass_parse(text);
+    char *print = NULL;
+    pass_run_all(graph, passes);
     ck_assert_int_eq(tenon_graph_print(graph, &print), TENON_OK);
     tenon_graph_destroy(&graph);
     return print;
@@ -106,6 +113,49 @@ static inline void pass_check(const char *before, const char *passes, const char
 /* The passes leave it as it is. */
 static inline void pass_keeps(const char *text, const char *passes) {
     pass_check(text, passes, text);
+}
+
+/* Output `index` as elements; everything it needs must be constant. */
+static inline const tenon_view *pass_output(const tenon_graph *graph, int index) {
+    tenon_arg arg = tenon_graph_output(graph, index);
+    ck_assert_int_eq(arg.kind, TENON_ARG_VALUE);
+    const tenon_tensor *tensor = tenon_value_tensor(arg.as.value);
+    ck_assert_msg(tensor != NULL, "output %d is '%s', which did not fold", index,
+                  tenon_value_name(arg.as.value));
+    return tenon_tensor_view(tensor);
+}
+
+static inline double pass_element(const tenon_view *view, int64_t index) {
+    int64_t at = 0;
+    for (int d = view->rank - 1; d >= 0; d--) {
+        at += index % view->shape[d] * view->strides[d];
+        index /= view->shape[d];
+    }
+    return tn_load_float((const char *)view->data + at * (int64_t)tenon_dtype_size(view->dtype),
+                         view->dtype);
+}
+
+static inline void pass_near(const char *name, int64_t index, double got, double want,
+                             double tolerance) {
+    bool same = (isnan(got) && isnan(want)) || got == want ||
+                fabs(got - want) <= tolerance * (1 + fabs(want));
+    ck_assert_msg(same, "%s: element %lld is %g, not %g", name, (long long)index, got, want);
+}
+
+/* The outputs of a graph over constants are the same with `passes` before everything folds as without. */
+static inline void pass_same(const char *text, const char *passes, double tolerance) {
+    tenon_graph *plain = pass_parse(text), *passed = pass_parse(text);
+    pass_run_all(plain, "lower_all fold_shapes");
+    pass_run_all(passed, passes);
+    pass_run_all(passed, "lower_all fold_shapes");
+    for (int i = 0; i < tenon_graph_output_count(plain); i++) {
+        const tenon_view *want = pass_output(plain, i), *got = pass_output(passed, i);
+        ck_assert(got->dtype == want->dtype && tn_same_shape(got, want));
+        for (int64_t k = 0; k < tenon_view_numel(want); k++)
+            pass_near(passes, k, pass_element(got, k), pass_element(want, k), tolerance);
+    }
+    tenon_graph_destroy(&plain);
+    tenon_graph_destroy(&passed);
 }
 
 /* The pass refuses the graph with a message that holds `part`. */
