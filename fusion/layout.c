@@ -64,11 +64,6 @@ static bool is_agnostic(const tenon_node *node) {
     case TN_OP_mean_dim:
     case TN_OP_sum_dim_IntList:
     case TN_OP_amax:
-    case TN_OP_upsample_nearest2d_vec:
-    case TN_OP_upsample_nearest2d:
-    case TN_OP_upsample_nearest_exact2d_vec:
-    case TN_OP_upsample_bilinear2d_vec:
-    case TN_OP_upsample_bilinear2d:
     /* parts of an image keep its strides */
     case TN_OP_slice_Tensor:
     case TN_OP_narrow:

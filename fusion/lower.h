@@ -46,8 +46,7 @@
     X(inner, inner)                                                                                \
     X(addbmm, addbmm)                                                                              \
     X(bilinear, bilinear)                                                                          \
-    X(tensordot, tensordot)                                                                        \
-    X(_scaled_dot_product_flash_attention_for_cpu, flash_attention)
+    X(tensordot, tensordot)
 
 #define X(op, function) tenon_status tn_lower_##function(tenon_node *, tenon_value **);
 TN_LOWER_LIST(X)
