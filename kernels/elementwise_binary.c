@@ -37,6 +37,15 @@ FLOAT(atan2, atan2f(x, y), atan2(x, y))
 FLOAT(hypot, hypotf(x, y), hypot(x, y))
 FLOAT(fmod, fmodf(x, y), fmod(x, y))
 
+/* NaN loses to a number. */
+FLOAT(fmax, fmaxf(x, y), fmax(x, y))
+FLOAT(fmin, fminf(x, y), fmin(x, y))
+INT(fmax, x > y ? x : y)
+INT(fmin, x < y ? x : y)
+FLOAT(copysign, copysignf(x, y), copysign(x, y))
+FLOAT(xlogy, y != y ? y : x == 0 ? 0 : (x)*tn_logf(y), y != y ? y : x == 0 ? 0 : (x)*log(y))
+ALL(heaviside, x == 0 ? y : x > 0)
+
 /* Python's %: the divisor's sign. */
 static inline float remainder_float(float x, float y) {
     float mod = fmodf(x, y);
@@ -165,16 +174,25 @@ static const binary table[TN_OP_COUNT] = {
     [TN_OP_add_Tensor] = FI(add, 1, WIDE | SCALED),
     [TN_OP_add_Scalar] = FI(add, 1, WIDE | SCALED),
     [TN_OP_sub_Tensor] = FI(sub, 1, WIDE | SCALED),
+    [TN_OP_subtract_Tensor] = FI(sub, 1, WIDE | SCALED),
     [TN_OP_sub_Scalar] = FI(sub, 1, WIDE | SCALED),
+    [TN_OP_subtract_Scalar] = FI(sub, 1, WIDE | SCALED),
     [TN_OP_rsub_Tensor] = FI(sub, 1, WIDE | SCALED | REVERSED),
     [TN_OP_rsub_Scalar] = FI(sub, 1, WIDE | SCALED | REVERSED),
     [TN_OP_mul_Tensor] = FI(mul, 1, WIDE),
+    [TN_OP_multiply_Tensor] = FI(mul, 1, WIDE),
     [TN_OP_mul_Scalar] = FI(mul, 1, WIDE),
+    [TN_OP_multiply_Scalar] = FI(mul, 1, WIDE),
     [TN_OP_div_Tensor] = F(div, 1, WIDE),
+    [TN_OP_divide_Tensor] = F(div, 1, WIDE),
     [TN_OP_div_Scalar] = F(div, 1, WIDE),
+    [TN_OP_divide_Scalar] = F(div, 1, WIDE),
     [TN_OP_div_Tensor_mode] = F(div, 1, WIDE),
+    [TN_OP_divide_Tensor_mode] = F(div, 1, WIDE),
     [TN_OP_div_Scalar_mode] = F(div, 1, WIDE),
+    [TN_OP_divide_Scalar_mode] = F(div, 1, WIDE),
     [TN_OP_true_divide_Tensor] = F(div, 1, WIDE),
+    [TN_OP_true_divide_Scalar] = F(div, 1, WIDE),
     [TN_OP_floor_divide] = FI(div_floor, 20, WIDE),
     [TN_OP_floor_divide_Scalar] = FI(div_floor, 20, WIDE),
     [TN_OP_remainder_Tensor] = FI(remainder, 20, 0),
@@ -188,19 +206,36 @@ static const binary table[TN_OP_COUNT] = {
     [TN_OP_maximum] = FI(maximum, 1, 0),
     [TN_OP_minimum] = FI(minimum, 1, 0),
     [TN_OP_atan2] = F(atan2, 20, 0),
+    [TN_OP_arctan2] = F(atan2, 20, 0),
+    [TN_OP_fmax] = FI(fmax, 1, 0),
+    [TN_OP_fmin] = FI(fmin, 1, 0),
+    [TN_OP_copysign_Tensor] = F(copysign, 1, 0),
+    [TN_OP_copysign_Scalar] = F(copysign, 1, 0),
+    [TN_OP_xlogy_Tensor] = F(xlogy, 5, 0),
+    [TN_OP_heaviside] = FI(heaviside, 1, 0),
     [TN_OP_hypot] = F(hypot, 10, 0),
     [TN_OP_eq_Tensor] = FI(eq, 1, COMPARES),
     [TN_OP_eq_Scalar] = FI(eq, 1, COMPARES),
     [TN_OP_ne_Tensor] = FI(ne, 1, COMPARES),
+    [TN_OP_not_equal_Tensor] = FI(ne, 1, COMPARES),
     [TN_OP_ne_Scalar] = FI(ne, 1, COMPARES),
+    [TN_OP_not_equal_Scalar] = FI(ne, 1, COMPARES),
     [TN_OP_lt_Tensor] = FI(lt, 1, COMPARES),
+    [TN_OP_less_Tensor] = FI(lt, 1, COMPARES),
     [TN_OP_lt_Scalar] = FI(lt, 1, COMPARES),
+    [TN_OP_less_Scalar] = FI(lt, 1, COMPARES),
     [TN_OP_le_Tensor] = FI(le, 1, COMPARES),
+    [TN_OP_less_equal_Tensor] = FI(le, 1, COMPARES),
     [TN_OP_le_Scalar] = FI(le, 1, COMPARES),
+    [TN_OP_less_equal_Scalar] = FI(le, 1, COMPARES),
     [TN_OP_gt_Tensor] = FI(gt, 1, COMPARES),
+    [TN_OP_greater_Tensor] = FI(gt, 1, COMPARES),
     [TN_OP_gt_Scalar] = FI(gt, 1, COMPARES),
+    [TN_OP_greater_Scalar] = FI(gt, 1, COMPARES),
     [TN_OP_ge_Tensor] = FI(ge, 1, COMPARES),
+    [TN_OP_greater_equal_Tensor] = FI(ge, 1, COMPARES),
     [TN_OP_ge_Scalar] = FI(ge, 1, COMPARES),
+    [TN_OP_greater_equal_Scalar] = FI(ge, 1, COMPARES),
     [TN_OP_logical_and] = TRUTH(and),
     [TN_OP_logical_or] = TRUTH(or),
     [TN_OP_logical_xor] = TRUTH(xor),
@@ -215,8 +250,15 @@ static const binary table[TN_OP_COUNT] = {
     [TN_OP_bitwise_xor_Tensor] = BITS(xor),
     [TN_OP_bitwise_xor_Scalar] = BITS(xor),
     [TN_OP_dunder_xor_Tensor] = BITS(xor),
+    [TN_OP_dunder_xor_Scalar] = BITS(xor),
     [TN_OP_bitwise_left_shift_Tensor] = {.i64 = shift_left_i64, .cost = 1},
+    [TN_OP_bitwise_left_shift_Tensor_Scalar] = {.i64 = shift_left_i64, .cost = 1},
+    [TN_OP_dunder_lshift_Tensor] = {.i64 = shift_left_i64, .cost = 1},
+    [TN_OP_dunder_lshift_Scalar] = {.i64 = shift_left_i64, .cost = 1},
     [TN_OP_bitwise_right_shift_Tensor] = {.i64 = shift_right_i64, .cost = 1},
+    [TN_OP_bitwise_right_shift_Tensor_Scalar] = {.i64 = shift_right_i64, .cost = 1},
+    [TN_OP_dunder_rshift_Tensor] = {.i64 = shift_right_i64, .cost = 1},
+    [TN_OP_dunder_rshift_Scalar] = {.i64 = shift_right_i64, .cost = 1},
 };
 static const binary add_scaled = FI(add_alpha, 1, WIDE | SCALED);
 static const binary sub_scaled = FI(sub_alpha, 1, WIDE | SCALED);
@@ -233,7 +275,7 @@ static const struct {
 static binary choose(const tenon_node *node) {
     int id = node->op->id;
     binary row = table[id];
-    if (id == TN_OP_div_Tensor_mode || id == TN_OP_div_Scalar_mode) {
+    if (tn_op_param(node->op, "rounding_mode") >= 0) {
         const char *mode = tn_arg_string(node, 2);
         return !mode ? row : strcmp(mode, "trunc") == 0 ? trunc_mode : floor_mode;
     }

@@ -170,12 +170,14 @@ tenon_status TN_K(ternary)(tn_call *call) {
         c = tn_call_operand(call, 0);
         return where(call, &a, &b, &c);
     case TN_OP_clamp:
+    case TN_OP_clip:
         return clamp_numbers(call, 1, 2);
     case TN_OP_clamp_min:
         return clamp_numbers(call, 1, -1);
     case TN_OP_clamp_max:
         return clamp_numbers(call, -1, 1);
     case TN_OP_clamp_Tensor:
+    case TN_OP_clip_Tensor:
         return clamp_tensors(call, 1, 2);
     case TN_OP_clamp_min_Tensor:
         return clamp_tensors(call, 1, -1);

@@ -122,6 +122,11 @@ BOTH(nan_to_num, x != x ? p0 : x == INFINITY ? p1 : x == -INFINITY ? p2 : x)
 FLOAT(round_decimals, p1 != 0 ? rintf(x / p0) * p0 : rintf(x * p0) / p0,
       p1 != 0 ? rint(x / p0) * p0 : rint(x * p0) / p0)
 
+/* p0 = lambda */
+BOTH(hardshrink, x >= -p0 && x <= p0 ? 0 : x)
+BOTH(softshrink, x > p0 ? x - p0 : x < -p0 ? x + p0 : 0 * x)
+
+TRUTH(signbit, signbit(x) != 0, x < 0)
 TRUTH(isnan, x != x, 0)
 TRUTH(isinf, x == INFINITY || x == -INFINITY, 0)
 TRUTH(isfinite, x - x == 0, 1)
@@ -139,6 +144,7 @@ typedef struct unary {
     { name##_f32, name##_f64, name##_i64, cost }
 static const unary table[TN_OP_COUNT] = {
     [TN_OP_abs] = ROW_INT(abs, 1),
+    [TN_OP_absolute] = ROW_INT(abs, 1),
     [TN_OP_acos] = ROW(acos, 20),
     [TN_OP_acosh] = ROW(acosh, 20),
     [TN_OP_asin] = ROW(asin, 20),
@@ -160,6 +166,7 @@ static const unary table[TN_OP_COUNT] = {
     [TN_OP_log1p] = ROW(log1p, 5),
     [TN_OP_log2] = ROW(log2, 10),
     [TN_OP_neg] = ROW_INT(neg, 1),
+    [TN_OP_negative] = ROW_INT(neg, 1),
     [TN_OP_reciprocal] = ROW(reciprocal, 1),
     [TN_OP_round] = ROW(round, 1),
     [TN_OP_round_decimals] = ROW(round_decimals, 2),
@@ -175,6 +182,7 @@ static const unary table[TN_OP_COUNT] = {
     [TN_OP_tan] = ROW(tan, 20),
     [TN_OP_tanh] = ROW(tanh, 6),
     [TN_OP_trunc] = ROW(trunc, 1),
+    [TN_OP_fix] = ROW(trunc, 1),
     [TN_OP_relu] = ROW_INT(relu, 1),
     [TN_OP_relu6] = ROW_INT(hardtanh, 1),
     [TN_OP_gelu] = ROW(gelu, 8),
@@ -192,6 +200,9 @@ static const unary table[TN_OP_COUNT] = {
     [TN_OP_threshold] = ROW_INT(threshold, 1),
     [TN_OP_logit] = ROW(logit, 6),
     [TN_OP_nan_to_num] = ROW(nan_to_num, 1),
+    [TN_OP_hardshrink] = ROW(hardshrink, 1),
+    [TN_OP_softshrink] = ROW(softshrink, 1),
+    [TN_OP_signbit] = ROW_INT(signbit, 1),
     [TN_OP_isnan] = ROW_INT(isnan, 1),
     [TN_OP_isinf] = ROW_INT(isinf, 1),
     [TN_OP_isfinite] = ROW_INT(isfinite, 1),
@@ -236,6 +247,10 @@ static void set_numbers(tn_elem_numbers *p, const tenon_node *node, tenon_dtype 
     case TN_OP_leaky_relu:
         set(p, node, 0, 1, 0.01);
         break;
+    case TN_OP_hardshrink:
+    case TN_OP_softshrink:
+        set(p, node, 0, 1, 0.5);
+        break;
     case TN_OP_elu:
         set_elu(p, tn_arg_float(node, 1, 1), tn_arg_float(node, 2, 1), tn_arg_float(node, 3, 1));
         break;
@@ -269,7 +284,8 @@ tenon_status TN_K(unary)(tn_call *call) {
     const unary *row = &table[id];
     if (id == TN_OP_gelu && strcmp(tn_arg_string(call->node, 1), "tanh") == 0)
         row = &gelu_tanh;
-    bool tests = id == TN_OP_isnan || id == TN_OP_isinf || id == TN_OP_isfinite;
+    bool tests =
+        id == TN_OP_isnan || id == TN_OP_isinf || id == TN_OP_isfinite || id == TN_OP_signbit;
     tenon_dtype dtype = tests ? in.dtype : out->dtype; /* what the op computes in */
     tn_class class = tn_class_of(dtype);
     tn_elem elem = {.in_count = 1, .cost = row->cost};

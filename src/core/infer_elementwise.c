@@ -9,7 +9,8 @@ static tenon_status needs(const tn_infer *infer, const char *what, tenon_dtype d
 /* ---- One tensor ---- */
 
 static bool rounds(int id) {
-    return id == TN_OP_ceil || id == TN_OP_floor || id == TN_OP_round || id == TN_OP_trunc;
+    return id == TN_OP_ceil || id == TN_OP_floor || id == TN_OP_round || id == TN_OP_trunc ||
+           id == TN_OP_fix;
 }
 
 /* The input's dtype. */
@@ -21,8 +22,9 @@ tenon_status tn_infer_unary_same(tn_infer *infer) {
         out->dtype = TENON_INT64; /* pow(self, 2) */
     else if (id == TN_OP_bitwise_not && tn_dtype_is_float(out->dtype))
         return needs(infer, "an integer or bool tensor", out->dtype);
-    else if (out->dtype == TENON_BOOL && (id == TN_OP_abs || id == TN_OP_neg || id == TN_OP_relu ||
-                                          id == TN_OP_hardtanh || rounds(id)))
+    else if (out->dtype == TENON_BOOL &&
+             (id == TN_OP_abs || id == TN_OP_absolute || id == TN_OP_neg || id == TN_OP_negative ||
+              id == TN_OP_relu || id == TN_OP_hardtanh || rounds(id)))
         return needs(infer, "a numeric tensor", out->dtype);
     return TENON_OK;
 }
@@ -83,6 +85,8 @@ tenon_status tn_infer_arithmetic(tn_infer *infer) {
         break;
     case TN_OP_sub_Tensor:
     case TN_OP_sub_Scalar:
+    case TN_OP_subtract_Tensor:
+    case TN_OP_subtract_Scalar:
     case TN_OP_rsub_Tensor:
     case TN_OP_rsub_Scalar:
         alpha = true;
@@ -91,6 +95,11 @@ tenon_status tn_infer_arithmetic(tn_infer *infer) {
         break;
     case TN_OP_mul_Tensor:
     case TN_OP_mul_Scalar:
+    case TN_OP_multiply_Tensor:
+    case TN_OP_multiply_Scalar:
+    case TN_OP_fmax:
+    case TN_OP_fmin:
+    case TN_OP_heaviside:
     case TN_OP_maximum:
     case TN_OP_minimum:
         break;
@@ -131,8 +140,7 @@ tenon_status tn_infer_divide_mode(tn_infer *infer) {
 tenon_status tn_infer_bitwise(tn_infer *infer) {
     TN_TRY(broadcast(infer, 0, 1));
     tenon_dtype dtype = infer->out[0].dtype;
-    bool shift = infer->op->id == TN_OP_bitwise_left_shift_Tensor ||
-                 infer->op->id == TN_OP_bitwise_right_shift_Tensor;
+    bool shift = strstr(infer->op->name, "shift") != NULL;
     if (tn_dtype_is_float(dtype) || (shift && dtype == TENON_BOOL))
         return needs(infer, shift ? "integers" : "integers or truth values", dtype);
     return TENON_OK;

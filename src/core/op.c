@@ -51,8 +51,25 @@ static tn_op *find(const char *name) {
     return found ? *found : NULL;
 }
 
+/* Functional twins under other names. */
+static const char *const renamed[][2] = {
+    {"aten.pow_.Scalar", "aten.pow.Tensor_Scalar"},
+    {"aten.pow_.Tensor", "aten.pow.Tensor_Tensor"},
+    {"aten.floor_divide_.Tensor", "aten.floor_divide"},
+    {"aten.__iand__.Tensor", "aten.__and__.Tensor"},
+    {"aten.__iand__.Scalar", "aten.__and__.Scalar"},
+    {"aten.__ior__.Tensor", "aten.__or__.Tensor"},
+    {"aten.__ior__.Scalar", "aten.__or__.Scalar"},
+    {"aten.__ixor__.Tensor", "aten.__xor__.Tensor"},
+    {"aten.__ixor__.Scalar", "aten.__xor__.Scalar"},
+};
+
 /* The twin of "aten.add_.Tensor" is "aten.add.Tensor". */
 static const tn_op *twin(const tn_op *op) {
+    for (int i = 0; i < TN_COUNT(renamed); i++) {
+        if (strcmp(op->name, renamed[i][0]) == 0)
+            return find(renamed[i][1]);
+    }
     char name[128];
     const char *base = strchr(op->name, '.') + 1;
     const char *end = base + strcspn(base, ".");

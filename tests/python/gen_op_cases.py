@@ -37,8 +37,8 @@ def number(x):
     return int(x) if x == int(x) and abs(x) < 2**53 and (x != 0 or math.copysign(1, x) > 0) else x
 
 
-def shortest(x, dtype):
-    """The shortest decimal that rounds to the same element; of float64, 12 digits."""
+def shortest(x, dtype, most=17):
+    """The shortest decimal that rounds to the same element, or `most` digits; of float64, 12 digits."""
     if not dtype.is_floating_point:
         return number(x)
     if dtype == torch.float64 and math.isfinite(x):
@@ -47,7 +47,7 @@ def shortest(x, dtype):
         return number(x) if x != 0 or math.copysign(1, x) > 0 else "-0.0"
     for digits in range(1, 18):
         text = f"{x:.{digits}g}"
-        if torch.tensor(float(text), dtype=torch.float64).to(dtype).item() == x:
+        if digits == most or torch.tensor(float(text), dtype=torch.float64).to(dtype).item() == x:
             return number(float(text))
     return x
 
@@ -79,7 +79,7 @@ class Generator:
 
     # ---- Cases ----
 
-    def tensor(self, x):
+    def tensor(self, x, digits=17):
         out = {"dtype": dtype_text(x.dtype), "shape": list(x.shape)}
         if x.is_contiguous():
             flat = x.reshape(-1)
@@ -89,7 +89,7 @@ class Generator:
             out["strides"] = list(x.stride())
             flat = torch.as_strided(x, (last + 1,), (1,)) if x.numel() else x.reshape(-1)
         values = flat.double().tolist() if x.dtype.is_floating_point else flat.tolist()
-        values = [shortest(v, x.dtype) for v in values]
+        values = [shortest(v, x.dtype, digits) for v in values]
         if len(values) > 1 and all(v == values[0] for v in values):
             values = values[:1]  # one value stands for all
         out["data"] = values
@@ -142,7 +142,10 @@ class Generator:
         else:
             assert not fails, f"{op} {args} {kwargs} does not fail"
             outputs = [outputs] if isinstance(outputs, torch.Tensor) else list(outputs)
-            case["outputs"] = [{} if o is None else self.tensor(o.detach().contiguous()) for o in outputs]
+            digits = 17 if rtol == 0 else 8
+            case["outputs"] = [
+                {} if o is None else self.tensor(o.detach().contiguous(), digits) for o in outputs
+            ]
             if rtol is not None:
                 case["rtol"] = rtol
             if atol is not None:

@@ -82,6 +82,7 @@ def creation(g):
     g.case("aten.linspace", 0, 10, 6, dtype=torch.int32)
     g.case("aten.linspace", 0, 1, 5, dtype=torch.bfloat16)
     g.error("aten.linspace", 0, 1, -1)
+    g.case("aten.zero", x.t())
     for value in (2, 2.5, True):
         g.case("aten.scalar_tensor", value)
     g.case("aten.scalar_tensor", 2.7, dtype=torch.int64)

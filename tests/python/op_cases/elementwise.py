@@ -37,8 +37,7 @@ def unary(g):
             g.case(name, torch.tensor([True, False]))
         else:
             g.error(name, torch.tensor([1, 2]))
-        g.case(name, torch.tensor(0.75))
-        g.case(name, torch.zeros(0, 3))
+        g.case(name, torch.tensor(0.75) if op > "m" else torch.zeros(0, 3))
     big = g.integers(-9, 9, 3, 7, 61)[:, :, :41]  # rows of a view, and more than one chunk of another dtype
     g.case("aten.relu", big.float())
     g.case("aten.exp", big[0].float())
@@ -195,6 +194,39 @@ def binary(g):
         g.case("aten.mul.Tensor", x.to(memory_format=torch.channels_last), y)
 
 
+def others(g):
+    """Other names of the above, and rarer ones."""
+    a, b = torch.tensor([1.5, -2.0, NAN, 0.0, -0.0]), torch.tensor([-1.0, 2.0, 3.0, NAN, 5.0])
+    for name in ("negative", "absolute", "fix", "signbit", "hardshrink", "softshrink"):
+        g.case("aten." + name, torch.cat([a, b]))
+        g.case("aten." + name, torch.tensor([-INF, 0.25, 7.75], dtype=torch.bfloat16))
+    for name in ("negative", "absolute", "fix", "signbit"):
+        g.case("aten." + name, torch.tensor([-3, 0, 3]))
+    g.case("aten.softshrink", a, 1.25)
+    for name in ("multiply", "subtract", "divide", "greater", "greater_equal", "less", "less_equal", "not_equal"):
+        g.case(f"aten.{name}.Tensor", a, b)
+        g.case(f"aten.{name}.Scalar", a, 2)
+        g.case(f"aten.{name}.Tensor", torch.tensor([4, -5]), torch.tensor([[-5], [6]]))
+    g.case("aten.subtract.Tensor", a, b, alpha=3)
+    g.error("aten.subtract.Tensor", torch.tensor([True]), torch.tensor([True]))
+    g.case("aten.divide.Tensor_mode", torch.tensor([-7]), torch.tensor([2]), rounding_mode="floor")
+    g.case("aten.divide.Scalar_mode", torch.tensor([-7]), 2, rounding_mode="trunc")
+    g.case("aten.true_divide.Scalar", torch.tensor([-7]), 2)
+    for name in ("fmax", "fmin", "arctan2", "copysign.Tensor", "xlogy.Tensor", "heaviside"):
+        g.case("aten." + name, a, b)
+        g.case("aten." + name, a.double(), b.double())
+        g.case("aten." + name, torch.tensor([-3, 0, 3]), torch.tensor([2, 7, -2]))
+    g.case("aten.copysign.Scalar", a, -1)
+    g.case("aten.__xor__.Scalar", torch.tensor([12, -1]), 6)
+    for name in ("bitwise_left_shift.Tensor_Scalar", "bitwise_right_shift.Tensor_Scalar", "__lshift__.Scalar",
+                 "__rshift__.Scalar"):
+        g.case("aten." + name, torch.tensor([12, -1], dtype=torch.int32), 3)
+    g.case("aten.__lshift__.Tensor", torch.tensor([12, -1]), torch.tensor([1, 2]))
+    g.case("aten.__rshift__.Tensor", torch.tensor([12, -1]), torch.tensor([1, 2]))
+    g.case("aten.clip", torch.tensor([0.0, 5, 10]), 2, 6)
+    g.case("aten.clip.Tensor", torch.tensor([0.0, 5, 10]), torch.tensor(2.0), torch.tensor(6))
+
+
 def ternary(g):
     cond = g.bools(2, 1, 4)
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16, *INTS, torch.bool):
@@ -252,3 +284,4 @@ def cases(g):
     unary(g)
     binary(g)
     ternary(g)
+    others(g)
