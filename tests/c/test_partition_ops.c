@@ -210,6 +210,53 @@ static const test_case poolings[] = {
     POOL("AvgPool", "2, 17, 8", "adaptive_avg_pool1d(%x, [2])"),
 };
 
+#define NORM(expected, x, call)                    \
+    CT(expected, 2e-5,                             \
+       IN("x", "float32[" x "]") WEIGHT("g", "17") \
+           WEIGHT("h", "17") "const %v: float32[17] = random(9, 0.5, 2)\n%y" call "\n" OUT("y"))
+
+static const test_case norms[] = {
+    NORM("SoftMax", "4, 5, 33", " = aten._softmax(%x, -1, false)"),
+    NORM("SoftMax", "4, 17, 6", " = aten._softmax(%x, 1, false)"),
+    NORM("SoftMax", "2, 17, 5, 6", " = aten._softmax(%x, 3, false)"),
+    NORM("LogSoftmax", "4, 33", " = aten._log_softmax(%x, 1, false)"),
+    NORM("GroupNorm", "2, 17, 5, 6",
+         ", %m, %r = aten.native_group_norm(%x, %g, %h, 2, 17, 30, 17, 1e-05)"),
+    NORM("GroupNorm", "2, 18, 5, 6",
+         ", %m, %r = aten.native_group_norm(%x, none, none, 2, 18, 30, 3, 1e-05)"),
+    NORM("BatchNormInference", "2, 17, 5, 6",
+         ", %m, %r = aten._native_batch_norm_legit_no_training(%x, %g, %h, %h, %v, 0.1, 1e-05)"),
+    NORM(
+        "BatchNormInference", "2, 17, 5, 6",
+        ", %m, %r = aten._native_batch_norm_legit_no_training(%x, none, none, %h, %v, 0.1, 1e-05)"),
+    NORM("ReduceSum", "4, 5, 17", " = aten.sum(%x)"),
+    NORM("ReduceSum", "4, 5, 17", " = aten.sum.dim_IntList(%x, [1, -1])"),
+    NORM("ReduceMean", "2, 17, 5, 6", " = aten.mean.dim(%x, [2, 3], true)"),
+    NORM("ReduceMean", "2, 17, 5, 6", " = aten.mean.dim(%x, [-1, -2])"),
+    NORM("ReduceMax", "4, 5, 17", " = aten.amax(%x, [0], true)"),
+    NORM("ReduceMin", "4, 5, 17", " = aten.amin(%x, [2])"),
+    NORM("ReduceMax", "4, 5, 17", " = aten.max(%x)"),
+    NORM("ReduceProd", "4, 5, 17", " = aten.prod.dim_int(%x, 1)"),
+    NORM("ReduceL2", "4, 5, 17", " = aten.norm.ScalarOpt_dim(%x, 2, [1])"),
+    NORM("ReduceL1", "4, 5, 17", " = aten.linalg_vector_norm(%x, 1, [1])"),
+    NORM("ReduceL2", "4, 5, 17", " = aten.linalg_vector_norm(%x)"),
+    NORM("", "4, 5, 17", " = aten.linalg_vector_norm(%x, 3)"),
+    NORM("Concat", "2, 17, 5, 6", " = aten.cat([%x, %x, %x], 1)"),
+    NORM("Concat", "4, 5", " = aten.cat([%x, %x], -2)"),
+    NORM("ReduceMean+Add", "2, 17, 5, 6",
+         "1 = aten.mean.dim(%x, [2, 3], true)\n%y = aten.add.Tensor(%y1, 1)"),
+};
+
+/* Over the last dimensions, which channels-last memory would scatter. */
+static const test_case layer_norms[] = {
+    NORM("LayerNorm", "4, 5, 17", ", %m, %r = aten.native_layer_norm(%x, [17], %g, %h, 1e-05)"),
+    NORM("LayerNorm", "4, 5, 17", ", %m, %r = aten.native_layer_norm(%x, [17], none, none, 1e-05)"),
+    NORM("LayerNorm", "4, 5, 17", ", %m, %r = aten.native_layer_norm(%x, [17], %g, none, 1e-05)"),
+    NORM("LayerNorm", "17", ", %m, %r = aten.native_layer_norm(%x, [17], %g, %h, 1e-05)"),
+    NORM("LayerNorm", "4, 5, 17",
+         ", %m, %r = aten.native_layer_norm(%x, [5, 17], none, none, 1e-05)"),
+};
+
 static void both_layouts(const test_case *c) {
     test_case changed = *c;
     check_case(&changed, 2, true, true);
@@ -239,6 +286,17 @@ START_TEST(computes_poolings) {
 }
 END_TEST
 
+START_TEST(computes_norms) {
+    both_layouts(&norms[_i]);
+}
+END_TEST
+
+START_TEST(computes_layer_norms) {
+    check_case(&layer_norms[_i], 2, true, true);
+    check_case(&layer_norms[_i], 1, false, false);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("partition_ops");
     TCase *tcase = tcase_create("all");
@@ -247,6 +305,8 @@ int main(void) {
     tcase_add_loop_test(tcase, computes_products, 0, TN_COUNT(products));
     tcase_add_loop_test(tcase, computes_convolutions, 0, TN_COUNT(convolutions));
     tcase_add_loop_test(tcase, computes_poolings, 0, TN_COUNT(poolings));
+    tcase_add_loop_test(tcase, computes_norms, 0, TN_COUNT(norms));
+    tcase_add_loop_test(tcase, computes_layer_norms, 0, TN_COUNT(layer_norms));
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
