@@ -5,6 +5,7 @@
  *     x * 0.5 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))                 gelu, approximate='tanh'
  *     clamp(x + 3, 0, 6) / 6                                                    hardsigmoid
  *     x * clamp(x + 3, 0, 6) / 6,  x * hardsigmoid(x)                           hardswish
+ *     clamp(clamp(x, low, none), none, high), either first, low <= high         clamp(x, low, high)
  *
  * (Hendrycks and Gimpel 2016, Ramachandran et al. 2017, Howard et al. 2019.) Inner values must have no other use than the pattern's.
  */
@@ -182,12 +183,29 @@ static tenon_status product(tenon_node *node, tenon_value **with) {
     return TENON_OK;
 }
 
+/* Two bounds, one after the other. */
+static tenon_status clamps(tenon_node *node, tenon_value **with) {
+    const tenon_node *inner = tn_only_by(tn_arg_value(node, 0), TN_OP_clamp);
+    double low, high;
+    if (!inner || node->outputs[0]->dtype != inner->outputs[0]->dtype ||
+        tn_arg_value(inner, 0)->dtype != inner->outputs[0]->dtype)
+        return TENON_OK;
+    const tenon_node *below = tn_arg_is_none(inner, 2) && tn_arg_is_none(node, 1) ? inner : node;
+    const tenon_node *above = below == inner ? node : inner;
+    if (!tn_arg_is_none(below, 2) || !tn_arg_is_none(above, 1) ||
+        !tn_arg_number(below, 1, &low) || !tn_arg_number(above, 2, &high) || !(low <= high))
+        return TENON_OK;
+    return tn_emit(node, TN_OP_clamp, with,
+                   TN_ARGS(inner->args[0], below->args[1], above->args[2]));
+}
+
 tenon_status tn_pass_activations(tenon_graph *graph, bool *changed, void *user) {
     static const tn_rule rules[] = {
         {TN_OP_mul_Tensor, product},
         {TN_OP_mul_Scalar, product},
         {TN_OP_div_Tensor, product},
         {TN_OP_div_Scalar, product},
+        {TN_OP_clamp, clamps},
     };
     (void)user;
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);

@@ -31,6 +31,11 @@ static const found cases[] = {
     {"activations", "aten.hardswish",
      "graph g {" X "%a = aten.add.Tensor(%x, 3)\n%c = aten.clamp(%a, 0, 6)\n%m = aten.mul.Tensor(%x, %c)\n"
      "%y = aten.div.Tensor(%m, 6)\noutput \"o\" = %y }"},
+    {"activations", "aten.hardswish",
+     "graph g {" X "%a = aten.add.Tensor(%x, 3)\n%b = aten.clamp(%a, 0)\n%c = aten.clamp(%b, none, 6)\n"
+     "%m = aten.mul.Tensor(%x, %c)\n%y = aten.div.Tensor(%m, 6)\noutput \"o\" = %y }"},
+    {"activations", "aten.clamp",
+     "graph g {" X "%a = aten.clamp(%x, none, 1.5)\n%y = aten.clamp(%a, -0.5)\noutput \"o\" = %y }"},
     {"activations", "aten.hardsigmoid",
      "graph g {" X "%a = aten.add.Tensor(%x, 3)\n%c = aten.hardtanh(%a, 0.0, 6.0)\n"
      "%y = aten.div.Tensor(%c, 6)\noutput \"o\" = %y }"},
