@@ -109,6 +109,39 @@ void tn_use_rebind(tn_use *use, tenon_value *value) {
     value->use_count++;
 }
 
+static bool is_dead(const tenon_node *node) {
+    if (!node || node->output_count == 0 || node->op->kind == TN_OP_INPLACE)
+        return false;
+    for (int i = 0; i < node->output_count; i++)
+        if (node->outputs[i]->use_count)
+            return false;
+    return true;
+}
+
+/* Erases a node and what only fed it, so that later matches see true counts of uses. What does not fit the list is left to
+ * tn_graph_drop_dead. */
+static tenon_status erase_with_feeders(tenon_node *node) {
+    tenon_node *dead[64] = {node};
+    int count = 1;
+    while (count > 0) {
+        node = dead[--count];
+        tenon_node *feeders[16];
+        int feeder_count = 0;
+        for (int i = 0; i < node->use_count && feeder_count < TN_COUNT(feeders); i++)
+            if (node->uses[i].value->node)
+                feeders[feeder_count++] = node->uses[i].value->node;
+        TN_TRY(tenon_node_erase(node));
+        for (int i = 0; i < feeder_count; i++) {
+            bool again = feeders[i]->erased || !is_dead(feeders[i]);
+            for (int k = 0; k < count; k++)
+                again |= dead[k] == feeders[i];
+            if (!again && count < TN_COUNT(dead))
+                dead[count++] = feeders[i];
+        }
+    }
+    return TENON_OK;
+}
+
 static tenon_status replace(tenon_node *node, tenon_value **with, int64_t made_from) {
     for (int i = 0; i < node->output_count; i++) {
         tenon_value *output = node->outputs[i];
@@ -121,7 +154,7 @@ static tenon_status replace(tenon_node *node, tenon_value **with, int64_t made_f
             return tn_pass_refuse(node, "output %d is used, but was not replaced", i);
         }
     }
-    return tenon_node_erase(node);
+    return erase_with_feeders(node);
 }
 
 static tenon_status apply(tenon_graph *graph, tn_rule_fn *by_op, tenon_value **with, bool *changed) {
@@ -140,8 +173,10 @@ static tenon_status apply(tenon_graph *graph, tn_rule_fn *by_op, tenon_value **w
         if (!done)
             continue;
         *changed = true;
+        tenon_node *made = before ? before->next : graph->first;
+        if (made != node)
+            next = made;
         TN_TRY(replace(node, with, made_from));
-        next = before ? before->next : graph->first;
     }
     return TENON_OK;
 }
