@@ -343,20 +343,20 @@ tenon_status TN_K(index_put)(tn_call *call) {
     return TENON_OK;
 }
 
-/* `source` times a number, in a new row-major tensor. */
-static tenon_status scaled(tn_call *call, const tenon_view *source, const tenon_arg *by,
-                           tenon_view *out) {
-    int64_t n = tenon_view_numel(source);
+/* Puts a view times a number, in new memory, in its place. */
+static tenon_status scale(tn_call *call, tenon_view *v, const tenon_arg *by) {
+    const tenon_view source = *v;
+    int64_t n = tenon_view_numel(&source);
     uint64_t factor[1];
-    void *data = tn_call_scratch(call, (size_t)n * tenon_dtype_size(source->dtype) + 8);
+    void *data = tn_call_scratch(call, (size_t)n * tenon_dtype_size(source.dtype) + 8);
     if (!data)
         return tn_no_memory();
-    *out = tn_view_make(data, source->dtype, source->rank, source->shape);
-    TN_K(copy_view)(call->threads, out, source);
-    tn_scalar_bytes(by, source->dtype, factor);
+    *v = tn_view_make(data, source.dtype, source.rank, source.shape);
+    TN_K(copy_view)(call->threads, v, &source);
+    tn_scalar_bytes(by, source.dtype, factor);
     for (int64_t i = 0; i < n; i++)
         TN_K(combine)
-    [TN_MUL][source->dtype]((char *)data + i * (int64_t)tenon_dtype_size(source->dtype), factor);
+    [TN_MUL][source.dtype]((char *)data + i * (int64_t)tenon_dtype_size(source.dtype), factor);
     return TENON_OK;
 }
 
@@ -378,7 +378,7 @@ tenon_status TN_K(index_write)(tn_call *call) {
         values = tn_at_least_1d(tn_call_in(call, 3));
         const tenon_arg *alpha = id == TN_OP_index_add ? &call->node->args[4] : NULL;
         if (alpha && !(alpha->kind == TENON_ARG_INT && alpha->as.i == 1))
-            TN_TRY(scaled(call, &values, alpha, &values));
+            TN_TRY(scale(call, &values, alpha));
     }
     TN_K(copy_view)(call->threads, &call->out[0], tn_call_in(call, 0));
     write_all(&p, &out, &values, id == TN_OP_index_add ? TN_ADD : TN_SET);

@@ -9,6 +9,7 @@
 typedef struct pass {
     tenon_view indexed, index, dense;
     int dim;
+    bool wraps; /* any index is taken modulo the size */
 } pass;
 
 typedef struct lines {
@@ -57,6 +58,10 @@ static void gather_part(const pass *p, const lines *l, int64_t begin, int64_t en
             int64_t n = l->n - at < TN_BLOCK ? l->n - at : TN_BLOCK;
             tn_get_ints(places, (const char *)p->index.data + w.at[1] + at * l->step[1], l->step[1],
                         p->index.dtype, n);
+            for (int64_t i = 0; p->wraps && i < n; i++) {
+                int64_t rest = places[i] % p->indexed.shape[p->dim];
+                places[i] = rest < 0 ? rest + p->indexed.shape[p->dim] : rest;
+            }
             gather_run(l, (char *)p->dense.data + w.at[2] + at * l->step[2],
                        (const char *)p->indexed.data + w.at[0] + at * l->step[0], places, size, n);
         }
@@ -65,8 +70,11 @@ static void gather_part(const pass *p, const lines *l, int64_t begin, int64_t en
 }
 
 static tenon_status gather_pass(const tn_call *call, const pass *p) {
-    TN_TRY(
-        TN_K(check_indices)(call, &p->index, p->indexed.shape[p->dim], false, "the index tensor"));
+    int64_t size = p->indexed.shape[p->dim];
+    if (!p->wraps)
+        TN_TRY(TN_K(check_indices)(call, &p->index, size, false, "the index tensor"));
+    else if (size == 0)
+        return tn_call_fail(call, "a dimension of size 0 has nothing to take");
     lines l = make_lines(p);
     if (l.walk.count == 0)
         return TENON_OK;
@@ -149,6 +157,7 @@ tenon_status TN_K(take_along_dim)(tn_call *call) {
     p.index = tn_expanded(&i, p.dense.rank, shape);
     shape[p.dim] = s.shape[p.dim];
     p.indexed = tn_expanded(&s, p.dense.rank, shape);
+    p.wraps = true; /* as PyTorch, which takes the remainder here */
     return gather_pass(call, &p);
 }
 
@@ -193,7 +202,7 @@ static tenon_status divide_sums(tn_call *call, pass p, bool include_self) {
     if (!counts)
         return tn_no_memory();
     tenon_view v = tn_view_make(counts, TENON_INT64, out->rank, out->shape);
-    pass count = {v, p.index, tn_repeated(&one, &p.index), p.dim};
+    pass count = {v, p.index, tn_repeated(&one, &p.index), p.dim, false};
     count.dense.dtype = TENON_INT64;
     TN_K(fill_view)(call, &v, &zero);
     scatter_pass(&count, TN_ADD);

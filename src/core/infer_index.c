@@ -138,6 +138,8 @@ tenon_status tn_infer_index(tn_infer *infer) {
     listed l;
     TN_TRY(tn_need_tensor(infer, 0, &self));
     TN_TRY(get_listed(infer, &self, &l));
+    if (l.dims == 0)
+        return tn_infer_fail(infer, "needs at least one index tensor");
     if (l.unknown)
         return unsupported_size(infer);
     int place = l.neighbours ? l.first : 0, rest = 0;
