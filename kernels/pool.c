@@ -249,6 +249,9 @@ static void set_windows(tn_pool *p, const tn_pool_window *w, bool count_padding)
     for (int i = 0; i < w->n; i++) {
         tn_pool_axis *a = &p->axis[3 - w->n + i];
         a->step = w->dilation[i];
+        a->taps = w->kernel[i];
+        a->stride = w->stride[i];
+        a->first = -w->padding[i];
         for (int64_t j = 0; j < a->out; j++) {
             int64_t start = j * w->stride[i] - w->padding[i];
             int64_t end = start + w->dilation[i] * (w->kernel[i] - 1) + 1;

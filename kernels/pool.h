@@ -10,7 +10,21 @@
 typedef struct tn_pool_axis {
     int64_t in, out, step;
     int64_t *start, *end, *extent; /* `out` numbers each */
+    /* Windows at regular places: output j takes first + j * stride + t * step for t below `taps`,
+     * where that lies inside. 0 taps: windows have no rule. */
+    int64_t taps, stride, first;
 } tn_pool_axis;
+
+/* The outputs that tap t reaches: low <= j < high. */
+static inline int64_t tn_pool_low(const tn_pool_axis *a, int64_t t) {
+    int64_t offset = a->first + t * a->step;
+    return offset >= 0 ? 0 : (-offset + a->stride - 1) / a->stride;
+}
+static inline int64_t tn_pool_high(const tn_pool_axis *a, int64_t t) {
+    int64_t room = a->in - 1 - a->first - t * a->step;
+    int64_t high = room < 0 ? 0 : room / a->stride + 1;
+    return high < a->out ? high : a->out;
+}
 
 typedef struct tn_pool {
     bool max;
