@@ -15,6 +15,9 @@ static tenon_status batch_of(tn_infer *infer, tn_meta *batch, const tn_meta *fro
  * repeated to the query's. */
 static tenon_status attention(tn_infer *infer, int mask_index, bool causal, bool gqa) {
     tn_meta q, k, v, mask, batch = {0};
+    int dropout = tn_op_param(infer->op, "dropout_p");
+    if (tn_arg_float(infer->node, dropout, 0) != 0)
+        return tn_infer_fail(infer, "needs dropout_p 0");
     if (!tn_infer_in(infer, 0, &q) || !tn_infer_in(infer, 1, &k) || !tn_infer_in(infer, 2, &v))
         return tn_infer_fail(infer, "needs query, key and value");
     if (q.dtype != k.dtype || q.dtype != v.dtype || !tn_dtype_is_float(q.dtype))
