@@ -19,6 +19,7 @@ typedef struct tenon_step_info {
     int node_count; /* nodes that the step computes */
     const tenon_node *const *nodes;
     const char *reason; /* why the step begins where it does, or why the node is outside oneDNN */
+    const char *fused;  /* partitions: the ops of oneDNN, "Convolution+ReLU"; "" otherwise */
 } tenon_step_info;
 
 typedef struct tenon_plan_info {

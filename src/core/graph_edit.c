@@ -282,6 +282,29 @@ void tenon_value_size_text(const tenon_value *value, int dim, char *text, size_t
     tn_text_free(&out);
 }
 
+tenon_status tenon_value_size_at(const tenon_value *value, int dim, const int64_t *symbols,
+                                 int64_t *out) {
+    const tenon_graph *graph = value->graph;
+    int64_t size = tenon_value_size(value, dim);
+    if (size >= 0) {
+        *out = size;
+        return TENON_OK;
+    }
+    tn_binding *bindings = calloc((size_t)graph->symbol_count + 1, sizeof *bindings);
+    if (!bindings)
+        return tn_no_memory();
+    for (int i = 0; i < graph->symbol_count; i++)
+        bindings[i] = (tn_binding){symbols[i] >= 0, symbols[i]};
+    bool found = value->dims && dim >= 0 && dim < value->rank &&
+                 tn_expr_eval(value->dims[dim], bindings, &size) && size >= 0;
+    free(bindings);
+    if (!found)
+        return tn_fail(TENON_NOT_FOUND, "'%s': the size of dimension %d is not known", value->name,
+                       dim);
+    *out = size;
+    return TENON_OK;
+}
+
 tenon_node *tenon_value_node(const tenon_value *value) {
     return value->node;
 }

@@ -1,0 +1,102 @@
+/* What the subcommands share. */
+#ifndef CLI_H
+#define CLI_H
+
+#include <popt.h>
+#include <tenon/tenon.h>
+
+/* Exit codes. */
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+typedef struct cli_command {
+    const char *name, *summary;
+    int (*run)(int argc, const char **argv);
+} cli_command;
+
+int cli_run(int argc, const char **argv);
+int cli_info(int argc, const char **argv);
+int cli_explain(int argc, const char **argv);
+int cli_ops(int argc, const char **argv);
+
+/* "NAME=VALUE" options, in order. */
+typedef struct cli_pairs {
+    struct cli_pair {
+        char *name, *value;
+    } * items;
+    int count;
+} cli_pairs;
+
+/* Splits "NAME=VALUE"; CLI_USAGE for other text, and for a name given before. */
+int cli_pairs_add(cli_pairs *pairs, const char *option, const char *text);
+const char *cli_pairs_find(const cli_pairs *pairs, const char *name); /* NULL when absent */
+void cli_pairs_free(cli_pairs *pairs);
+
+/* Prints "tenon NAME: ..." on standard error and returns `code`. */
+int cli_error(int code, const char *format, ...) TENON_PRINTF(2, 3);
+/* The same with the library's last message. */
+int cli_failed(void);
+/* What cli_error calls the program: "run" gives "tenon run". */
+void cli_set_command(const char *name);
+
+/* Reads an integer in min..max; CLI_USAGE names the option. */
+int cli_integer(const char *option, const char *text, long long min, long long max, long long *out);
+
+/* Options of the commands that compile a model. */
+typedef struct cli_compile {
+    cli_pairs dims;   /* --dim */
+    cli_pairs inputs; /* --input */
+    char *backend, *precision;
+    int threads;
+    tenon_session_options options; /* from the above, by cli_compile_check */
+} cli_compile;
+
+/* Values that poptGetNextOpt returns for options with text to take. */
+enum { CLI_OPTION_HELP = 'h', CLI_OPTION_DIM = 1000, CLI_OPTION_INPUT, CLI_OPTION_EXPECT };
+
+#define CLI_COMPILE_OPTIONS(c)                                                                       \
+    {"dim",           0,                                                                             \
+     POPT_ARG_STRING, NULL,                                                                          \
+     CLI_OPTION_DIM,  "size of a symbol, for models with open sizes",                                \
+     "SYMBOL=N"},                                                                                    \
+        {"backend", 0, POPT_ARG_STRING, &(c).backend, 0, "auto, onednn or reference (default auto)", \
+         "BACKEND"},                                                                                 \
+        {"precision", 0, POPT_ARG_STRING, &(c).precision, 0, "fp32 or bf16 (default fp32)",          \
+         "PRECISION"},                                                                               \
+    {                                                                                                \
+        "threads", 0, POPT_ARG_INT, &(c).threads, 0, "threads (default: one for each core)", "N"     \
+    }
+
+int cli_compile_check(cli_compile *compile);
+void cli_compile_free(cli_compile *compile);
+
+/* Parses what is left: one model path, after the options. `each` (may be NULL) is called for
+ * options with a value. */
+int cli_parse(poptContext popt, const char *usage, const char *about,
+              int (*each)(int option, const char *text, void *user), void *user,
+              const char **model);
+
+/* The sizes of the graph's symbols, in order: from --dim, and from `known` shapes of inputs (dtype
+ * NONE: unknown). -1: not known. The caller frees it. */
+int cli_symbols(const tenon_graph *graph, const cli_pairs *dims, const tenon_view *known,
+                int64_t **out);
+/* The dtype and shape of input `index` for those sizes. */
+int cli_input_shape(const tenon_graph *graph, int index, const int64_t *symbols, tenon_view *view);
+/* The value of an input that is a plain number, from the text that --input gave (NULL: none). */
+int cli_number(const tenon_value *input, const char *text, int64_t *number, tenon_view *view);
+/* Names of --input and --expect must be the model's. */
+int cli_check_names(const cli_pairs *pairs, const char *option, const char *what, int count,
+                    const char *(*name)(const void *model, int index), const void *model);
+const char *cli_graph_input_name(const void *graph, int index);
+const char *cli_graph_output_name(const void *graph, int index);
+
+/* "float32[1, 3, s0]" of a value. */
+void cli_value_text(const tenon_value *value, char *text, size_t capacity);
+/* "97.5 MiB" */
+void cli_bytes_text(double bytes, char *text, size_t capacity);
+
+/* A tensor of seeded random elements for input `index`: floats from the normal distribution,
+ * integers that stay within the tables that they index. */
+int cli_random(const tenon_graph *graph, int index, const tenon_view *shape, uint64_t seed,
+               tenon_tensor **out);
+
+#endif

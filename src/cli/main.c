@@ -1,0 +1,59 @@
+/* The command `tenon`. */
+#include "cli.h"
+#include <stdio.h>
+#include <string.h>
+
+static const cli_command commands[] = {
+    {"run", "run a model, print and compare its outputs, time it", cli_run},
+    {"info", "inputs, outputs, symbols, parameters and ops of a model", cli_info},
+    {"explain", "where each part of a model runs, and why", cli_explain},
+    {"ops", "the operators that Tenon knows", cli_ops},
+};
+
+static void usage(FILE *to) {
+    fprintf(to, "usage: tenon COMMAND [OPTION...]\n\n");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        fprintf(to, "  %-8s  %s\n", commands[i].name, commands[i].summary);
+    fprintf(to, "\n  --version   versions of Tenon and oneDNN, and what they use here\n"
+                "  --help      this text; `tenon COMMAND --help` tells a command's options\n\n"
+                "Exit status: 0 done, 1 failed or an output differs, 2 wrong usage.\n"
+                "TENON_DEBUG=3 in the environment shows every stage, up to TENON_DEBUG=5.\n");
+}
+
+static int version(void) {
+    tenon_build_info info;
+    tenon_get_build_info(&info);
+    printf("tenon %s\n", info.version);
+    printf("oneDNN %s, run time %s, ISA %s\n", info.onednn_version, info.onednn_runtime,
+           info.onednn_isa);
+    printf("kernels for %s, %d thread%s\n", info.kernel_isa, info.cores,
+           info.cores == 1 ? "" : "s");
+    return CLI_OK;
+}
+
+int main(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : "";
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+        return version();
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        usage(stdout);
+        return CLI_OK;
+    }
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(name, commands[i].name) != 0)
+            continue;
+        /* popt's help names the program by its first argument. */
+        char program[32];
+        snprintf(program, sizeof program, "tenon %s", name);
+        argv[1] = program;
+        cli_set_command(commands[i].name);
+        int code = commands[i].run(argc - 1, (const char **)argv + 1);
+        if (fflush(stdout) != 0)
+            return cli_error(CLI_FAILED, "writing to standard output failed");
+        return code;
+    }
+    if (*name)
+        cli_error(CLI_USAGE, "there is no command '%s'", name);
+    usage(stderr);
+    return CLI_USAGE;
+}

@@ -1,0 +1,395 @@
+/* tenon run */
+#include "cli.h"
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+typedef struct run {
+    cli_compile compile;
+    cli_pairs expect;
+    char *random, *output, *tolerance, *iterations;
+    const char *path;
+    uint64_t seed;
+    double limit;
+    int rounds;
+    tenon_graph *graph;
+    tenon_session *session;
+    tenon_context *context;
+    int input_count, output_count;
+    tenon_tensor **tensors; /* of the inputs */
+    tenon_view *inputs, *outputs;
+    int64_t *numbers; /* values of inputs that are numbers */
+} run;
+
+static int take_option(int option, const char *text, void *user) {
+    run *r = user;
+    if (option == CLI_OPTION_DIM)
+        return cli_pairs_add(&r->compile.dims, "--dim", text);
+    if (option == CLI_OPTION_INPUT)
+        return cli_pairs_add(&r->compile.inputs, "--input", text);
+    return cli_pairs_add(&r->expect, "--expect", text);
+}
+
+static int check_options(run *r) {
+    long long number;
+    int code = cli_compile_check(&r->compile);
+    if (code == CLI_OK && !r->path)
+        code = cli_error(CLI_USAGE, "no model is given; see --help");
+    if (code == CLI_OK && r->random) {
+        code = cli_integer("--random", r->random, 0, INT64_MAX, &number);
+        r->seed = code == CLI_OK ? (uint64_t)number : 0;
+    }
+    if (code == CLI_OK && r->iterations) {
+        code = cli_integer("--iterations", r->iterations, 1, 1000000, &number);
+        r->rounds = code == CLI_OK ? (int)number : 0;
+    }
+    r->limit = 1e-4;
+    if (code == CLI_OK && r->tolerance) {
+        char *end;
+        r->limit = strtod(r->tolerance, &end);
+        if (end == r->tolerance || *end != 0 || !(r->limit >= 0))
+            code = cli_error(CLI_USAGE, "--tolerance: '%s' is not a number of at least 0",
+                             r->tolerance);
+    }
+    return code;
+}
+
+/* ---- Inputs ---- */
+
+/* bfloat16 arrays are stored as float32 in files, so a floating input takes the other floating
+ * dtypes too. */
+static int convert(run *r, int index) {
+    tenon_dtype wanted = tenon_value_dtype(tenon_graph_input(r->graph, index));
+    const tenon_view *view = tenon_tensor_view(r->tensors[index]);
+    tenon_tensor *converted;
+    if (wanted != TENON_BFLOAT16 || view->dtype != TENON_FLOAT32)
+        return CLI_OK;
+    if (tenon_tensor_create(wanted, view->rank, view->shape, &converted) != TENON_OK)
+        return cli_failed();
+    if (tenon_view_copy(tenon_tensor_view(converted), view) != TENON_OK) {
+        tenon_tensor_destroy(&converted);
+        return cli_failed();
+    }
+    tenon_tensor_destroy(&r->tensors[index]);
+    r->tensors[index] = converted;
+    return CLI_OK;
+}
+
+static int read_inputs(run *r) {
+    for (int i = 0; i < r->input_count; i++) {
+        const tenon_value *input = tenon_graph_input(r->graph, i);
+        const char *text = cli_pairs_find(&r->compile.inputs, tenon_value_name(input));
+        int code = CLI_OK;
+        if (!tenon_value_is_tensor(input)) {
+            code = cli_number(input, text, &r->numbers[i], &r->inputs[i]);
+        } else if (text) {
+            if (tenon_npy_load(text, &r->tensors[i]) != TENON_OK)
+                return cli_error(CLI_FAILED, "--input %s: %s", tenon_value_name(input),
+                                 tenon_last_error());
+            code = convert(r, i);
+            if (code == CLI_OK)
+                r->inputs[i] = *tenon_tensor_view(r->tensors[i]);
+        }
+        if (code != CLI_OK)
+            return code;
+    }
+    return CLI_OK;
+}
+
+static int fill_inputs(run *r) {
+    int64_t *symbols = NULL;
+    char text[512];
+    int missing = 0, code;
+    for (int i = 0; i < r->input_count && !r->random; i++) {
+        if (r->inputs[i].dtype != TENON_DTYPE_NONE)
+            continue;
+        if (missing++ == 0)
+            cli_error(CLI_USAGE, "inputs are missing; give each with --input NAME=FILE.npy, or all "
+                                 "with --random SEED:");
+        cli_value_text(tenon_graph_input(r->graph, i), text, sizeof text);
+        fprintf(stderr, "  %s: %s\n", tenon_value_name(tenon_graph_input(r->graph, i)), text);
+    }
+    if (missing)
+        return CLI_USAGE;
+    code = cli_symbols(r->graph, &r->compile.dims, r->inputs, &symbols);
+    for (int i = 0; i < r->input_count && code == CLI_OK; i++) {
+        tenon_view shape;
+        if (r->inputs[i].dtype != TENON_DTYPE_NONE)
+            continue;
+        code = cli_input_shape(r->graph, i, symbols, &shape);
+        if (code == CLI_OK)
+            code = cli_random(r->graph, i, &shape, r->seed, &r->tensors[i]);
+        if (code == CLI_OK)
+            r->inputs[i] = *tenon_tensor_view(r->tensors[i]);
+    }
+    free(symbols);
+    return code;
+}
+
+static int prepare(run *r) {
+    r->input_count = tenon_graph_input_count(r->graph);
+    r->output_count = tenon_graph_output_count(r->graph);
+    r->tensors = calloc((size_t)r->input_count + 1, sizeof(tenon_tensor *));
+    r->inputs = calloc((size_t)r->input_count + 1, sizeof *r->inputs);
+    r->numbers = calloc((size_t)r->input_count + 1, sizeof *r->numbers);
+    r->outputs = calloc((size_t)r->output_count + 1, sizeof *r->outputs);
+    if (!r->tensors || !r->inputs || !r->numbers || !r->outputs)
+        return cli_error(CLI_FAILED, "out of memory");
+    int code = cli_check_names(&r->compile.inputs, "--input", "input", r->input_count,
+                               cli_graph_input_name, r->graph);
+    if (code == CLI_OK)
+        code = cli_check_names(&r->expect, "--expect", "output", r->output_count,
+                               cli_graph_output_name, r->graph);
+    if (code == CLI_OK)
+        code = read_inputs(r);
+    return code == CLI_OK ? fill_inputs(r) : code;
+}
+
+/* ---- Outputs ---- */
+
+/* The elements as float64 (the caller destroys it), or NULL. */
+static tenon_tensor *as_double(const tenon_view *view) {
+    tenon_tensor *tensor = NULL;
+    if (tenon_tensor_create(TENON_FLOAT64, view->rank, view->shape, &tensor) != TENON_OK)
+        return NULL;
+    if (tenon_view_copy(tenon_tensor_view(tensor), view) != TENON_OK)
+        tenon_tensor_destroy(&tensor);
+    return tensor;
+}
+
+static void print_shape(const tenon_view *view) {
+    printf("%s[", tenon_dtype_text(view->dtype));
+    for (int d = 0; d < view->rank; d++)
+        printf("%s%lld", d ? ", " : "", (long long)view->shape[d]);
+    printf("]");
+}
+
+static int print_output(const run *r, int index) {
+    const tenon_view *view = &r->outputs[index];
+    printf("output %s: ", tenon_graph_output_name(r->graph, index));
+    if (view->dtype == TENON_DTYPE_NONE) {
+        printf("None\n");
+        return CLI_OK;
+    }
+    print_shape(view);
+    int64_t count = tenon_view_numel(view);
+    tenon_tensor *tensor = as_double(view);
+    if (!tensor)
+        return cli_failed();
+    const double *x = tenon_tensor_view(tensor)->data;
+    double low = INFINITY, high = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+        sum += x[i];
+    }
+    if (count > 1)
+        printf("  min %.6g  max %.6g  mean %.6g ", low, high, sum / (double)count);
+    printf(" ");
+    for (int64_t i = 0; i < count && i < 6; i++)
+        printf(" %.6g", x[i]);
+    printf(count > 6 ? " ...\n" : "\n");
+    tenon_tensor_destroy(&tensor);
+    return CLI_OK;
+}
+
+static int save_output(const run *r, int index) {
+    const char *name = tenon_graph_output_name(r->graph, index);
+    char path[4096];
+    if (r->outputs[index].dtype == TENON_DTYPE_NONE)
+        return CLI_OK;
+    int length = snprintf(path, sizeof path, "%s/%s.npy", r->output, name);
+    if (length < 0 || (size_t)length >= sizeof path)
+        return cli_error(CLI_FAILED, "the path of output '%s' is too long", name);
+    for (char *c = path + strlen(r->output) + 1; *c; c++)
+        *c = *c == '/' ? '_' : *c;
+    return tenon_npy_save(path, &r->outputs[index]) == TENON_OK ? CLI_OK : cli_failed();
+}
+
+/* Compares with what was expected: the largest difference against the largest expected magnitude.
+ */
+static int compare(const char *name, const tenon_view *given, const tenon_view *wanted,
+                   double limit) {
+    bool same = given->rank == wanted->rank;
+    for (int d = 0; same && d < given->rank; d++)
+        same = given->shape[d] == wanted->shape[d];
+    if (!same)
+        return cli_error(CLI_FAILED,
+                         "output '%s' differs from what was expected: its shape is another", name);
+    tenon_tensor *a = as_double(given), *b = as_double(wanted);
+    if (!a || !b) {
+        tenon_tensor_destroy(&a);
+        tenon_tensor_destroy(&b);
+        return cli_failed();
+    }
+    const double *x = tenon_tensor_view(a)->data, *y = tenon_tensor_view(b)->data;
+    double worst = 0, scale = 0;
+    for (int64_t i = 0; i < tenon_view_numel(given); i++) {
+        if (isfinite(y[i]))
+            scale = fmax(scale, fabs(y[i]));
+        if (x[i] == y[i] || (isnan(x[i]) && isnan(y[i])))
+            continue;
+        double error = fabs(x[i] - y[i]);
+        worst = isfinite(error) ? fmax(worst, error) : INFINITY;
+    }
+    tenon_tensor_destroy(&a);
+    tenon_tensor_destroy(&b);
+    double relative = worst == 0 ? 0 : worst / (scale > 0 ? scale : 1);
+    if (!(relative <= limit))
+        return cli_error(CLI_FAILED,
+                         "output '%s' differs from what was expected: largest error %.3g of %.3g, "
+                         "relative %.3g, "
+                         "tolerance %.3g",
+                         name, worst, scale, relative, limit);
+    printf("expect %s: ok, largest error %.3g of %.3g, relative %.3g, tolerance %.3g\n", name,
+           worst, scale, relative, limit);
+    return CLI_OK;
+}
+
+static int compare_all(const run *r) {
+    int worst = CLI_OK;
+    for (int i = 0; i < r->expect.count; i++) {
+        const char *name = r->expect.items[i].name;
+        tenon_tensor *wanted;
+        if (tenon_npy_load(r->expect.items[i].value, &wanted) != TENON_OK)
+            return cli_error(CLI_FAILED, "--expect %s: %s", name, tenon_last_error());
+        const tenon_view *given = &r->outputs[tenon_session_find_output(r->session, name)];
+        int code = given->dtype == TENON_DTYPE_NONE
+                       ? cli_error(CLI_FAILED, "output '%s' is None, an array was expected", name)
+                       : compare(name, given, tenon_tensor_view(wanted), r->limit);
+        worst = code > worst ? code : worst;
+        tenon_tensor_destroy(&wanted);
+    }
+    return worst;
+}
+
+static int show_outputs(run *r) {
+    if (r->output && mkdir(r->output, 0777) != 0 && errno != EEXIST)
+        return cli_error(CLI_FAILED, "%s: %s", r->output, strerror(errno));
+    for (int i = 0; i < r->output_count; i++) {
+        int code = print_output(r, i);
+        if (code == CLI_OK && r->output)
+            code = save_output(r, i);
+        if (code != CLI_OK)
+            return code;
+    }
+    return compare_all(r);
+}
+
+/* ---- Time ---- */
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int run_once(run *r, double *milliseconds) {
+    memset(r->outputs, 0, (size_t)r->output_count * sizeof *r->outputs);
+    double start = now();
+    if (tenon_context_run(r->context, r->inputs, r->input_count, r->outputs, r->output_count) !=
+        TENON_OK)
+        return cli_failed();
+    *milliseconds = now() - start;
+    return CLI_OK;
+}
+
+static int measure(run *r) {
+    double *times = calloc((size_t)r->rounds, sizeof *times);
+    int code = times ? CLI_OK : cli_error(CLI_FAILED, "out of memory");
+    for (int i = 0; i < r->rounds && code == CLI_OK; i++)
+        code = run_once(r, &times[i]);
+    if (code == CLI_OK) {
+        qsort(times, (size_t)r->rounds, sizeof *times, by_value);
+        int n = r->rounds;
+        double median = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+        printf("latency: median %.3f ms, p90 %.3f ms, of %d runs\n", median,
+               times[(n - 1) * 9 / 10], n);
+    }
+    free(times);
+    return code;
+}
+
+static int execute(run *r) {
+    double first;
+    if (tenon_load(r->path, &r->graph) != TENON_OK)
+        return cli_failed();
+    int code = prepare(r);
+    if (code != CLI_OK)
+        return code;
+    if (tenon_session_create(r->graph, &r->compile.options, &r->session) != TENON_OK ||
+        tenon_session_compile(r->session, r->inputs, r->input_count) != TENON_OK ||
+        tenon_context_create(r->session, &r->context) != TENON_OK)
+        return cli_failed();
+    code = run_once(r, &first);
+    if (code == CLI_OK)
+        code = show_outputs(r);
+    if (code != CLI_OK)
+        return code;
+    if (r->rounds == 0)
+        printf("latency: %.3f ms (first run; --iterations N measures warm ones)\n", first);
+    return r->rounds ? measure(r) : CLI_OK;
+}
+
+static void clean_up(run *r) {
+    tenon_context_destroy(&r->context);
+    tenon_session_destroy(&r->session);
+    tenon_graph_destroy(&r->graph);
+    for (int i = 0; r->tensors && i < r->input_count; i++)
+        tenon_tensor_destroy(&r->tensors[i]);
+    free(r->tensors);
+    free(r->inputs);
+    free(r->numbers);
+    free(r->outputs);
+    free(r->random);
+    free(r->output);
+    free(r->tolerance);
+    free(r->iterations);
+    cli_pairs_free(&r->expect);
+    cli_compile_free(&r->compile);
+}
+
+static const char about[] = "Runs MODEL (a torch.export archive .pt2, Tenon's .json form, or a "
+                            "graph as text) once and prints each\n"
+                            "output's dtype, shape and a summary, then the latency. Inputs are "
+                            "arrays in .npy files, or random with\n"
+                            "--random (normally distributed; integers stay within the tables that "
+                            "they index). --input NAME=NUMBER gives\n"
+                            "an input that is a plain number. An expected output may differ by the "
+                            "tolerance times its largest\n"
+                            "magnitude. bfloat16 arrays are written as float32.\n\n"
+                            "Exit status: 0 done, 1 failed or an output differs, 2 wrong usage.";
+
+int cli_run(int argc, const char **argv) {
+    run r = {0};
+    struct poptOption options[] = {
+        {"input", 0, POPT_ARG_STRING, NULL, CLI_OPTION_INPUT, "array for an input",
+         "NAME=FILE.npy"},
+        {"random", 0, POPT_ARG_STRING, &r.random, 0, "random arrays for the other inputs", "SEED"},
+        {"output", 0, POPT_ARG_STRING, &r.output, 0, "write each output to DIR/NAME.npy", "DIR"},
+        {"expect", 0, POPT_ARG_STRING, NULL, CLI_OPTION_EXPECT, "compare an output",
+         "NAME=FILE.npy"},
+        {"tolerance", 0, POPT_ARG_STRING, &r.tolerance, 0, "of the comparison (default 1e-4)", "R"},
+        {"iterations", 0, POPT_ARG_STRING, &r.iterations, 0, "time so many further runs", "N"},
+        CLI_COMPILE_OPTIONS(r.compile),
+        {"help", 'h', POPT_ARG_NONE, NULL, CLI_OPTION_HELP, "this text", NULL},
+        POPT_TABLEEND};
+    poptContext popt = poptGetContext("tenon run", argc, argv, options, 0);
+    int code = cli_parse(popt, "MODEL [OPTION...]", about, take_option, &r, &r.path);
+    if (code == CLI_OK)
+        code = check_options(&r);
+    if (code == CLI_OK)
+        code = execute(&r);
+    clean_up(&r);
+    poptFreeContext(popt);
+    return code < 0 ? CLI_OK : code;
+}

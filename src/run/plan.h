@@ -1,0 +1,160 @@
+/* The plan of one set of input shapes: steps in order, and where every value lies. Immutable once
+ * made. */
+#ifndef TN_PLAN_H
+#define TN_PLAN_H
+
+#include "core/graph.h"
+#include "core/kernel.h"
+#include "partitions/partitions.h"
+#include <stdatomic.h>
+#include <tenon/session.h>
+
+/* What memory a root takes part of. Each context gives every base an address. */
+typedef enum tn_base {
+    TN_BASE_ARENA,
+    TN_BASE_FIXED, /* a constant: the address is known */
+    TN_BASE_INPUT,
+    TN_BASE_OUTPUT, /* of a graph output */
+    TN_BASE_STATE,  /* a buffer as the last successful run left it */
+    TN_BASE_NEXT    /* the same buffer as this run leaves it */
+} tn_base;
+
+/* One block of memory, which values (a value and its views, or in-place results) lie in. */
+typedef struct tn_root {
+    tn_base base;
+    int32_t index;       /* input, output or state */
+    int32_t parent;      /* in place: the root in whose memory it lies; -1: its own */
+    int32_t first, last; /* steps that use it */
+    int64_t shift;       /* bytes into `parent` */
+    int64_t size;        /* bytes */
+    int64_t offset;      /* ARENA */
+    void *data;          /* FIXED */
+} tn_root;
+
+/* A tensor that a step reads or writes: a view (its data means nothing) at `offset` bytes into a
+ * root. A root of -1: absent. */
+typedef struct tn_operand {
+    const tenon_view *view;
+    int64_t offset;
+    int32_t root;
+} tn_operand;
+
+typedef struct tn_step {
+    tn_partition *partition; /* NULL: a kernel */
+    tenon_node *node;        /* the kernel's, or the partition's first */
+    tn_kernel_fn kernel;
+    tn_operand *in, *out;
+    int32_t *param_first; /* kernels: tn_call.first */
+    int32_t in_count, out_count;
+    bool copy; /* inserted by tn_layout_make */
+} tn_step;
+
+/* A graph output: a value's place, or a literal kept in `literal`. */
+typedef struct tn_plan_output {
+    tn_operand place; /* root -1: a literal, or None when dtype is NONE */
+    tenon_view view;  /* dtype, shape, row-major strides */
+    union {
+        int64_t i;
+        double f;
+        bool b;
+    } literal;
+} tn_plan_output;
+
+/* A write into an input once the run has succeeded. */
+typedef struct tn_plan_write {
+    int32_t input;
+    tn_operand place;
+} tn_plan_write;
+
+/* What an input must be for this plan to serve it. */
+typedef struct tn_plan_input {
+    const char *name;
+    tenon_view view; /* dtype, shape, row-major strides */
+    int64_t number;  /* bits of an input that is a plain number */
+    bool is_number, written, read;
+} tn_plan_input;
+
+typedef struct tn_plan {
+    atomic_int shares;
+    atomic_bool evicted;
+    _Atomic uint64_t last_used;
+    tn_arena arena; /* of everything below */
+    tenon_graph *graph;
+    tn_partitions *partitions;
+    tenon_view *views; /* by value id */
+    tn_root *roots;
+    tn_step *steps;
+    tn_plan_input *inputs;
+    tn_plan_output *outputs;
+    tn_plan_write *writes;
+    bool *next_states; /* by state: this plan gives it a new value */
+    int32_t root_count, step_count, input_count, output_count, write_count, state_count;
+    int64_t view_count; /* view nodes outside partitions */
+    int64_t arena_bytes, operand_count;
+    int threads;
+    atomic_bool ran; /* once at least */
+} tn_plan;
+
+typedef struct tn_plan_options {
+    tenon_backend backend;
+    tn_isa isa;
+    int threads;
+    bool pack_weights;
+    bool reuse;                /* share memory between values; off only to find faults */
+    const char *const *states; /* names of the session's buffers */
+    int32_t state_count;
+} tn_plan_options;
+
+/* Plans `graph` (all shapes known, lowered), which the plan takes over on success. `inputs` are
+ * those that it was specialised for. */
+tenon_status tn_plan_create(tenon_graph *graph, const tenon_view *inputs,
+                            const tn_plan_options *options, tn_plan **out);
+tn_plan *tn_plan_share(tn_plan *plan);
+void tn_plan_drop(tn_plan **plan);
+
+/* Whether these inputs (`count` right) have the dtypes, shapes and numbers that the plan is for. */
+bool tn_plan_fits(const tn_plan *plan, const tenon_view *inputs);
+
+/* The root in whose memory root `index` lies, and how many bytes into it. */
+static inline const tn_root *tn_plan_root(const tn_plan *plan, int32_t index, int64_t *shift) {
+    const tn_root *root = &plan->roots[index];
+    *shift = 0;
+    if (root->parent >= 0) {
+        *shift = root->shift;
+        root = &plan->roots[root->parent];
+    }
+    return root;
+}
+
+/* Lets pages go of mapped weights that only partitions read; they have packed copies by the end of
+ * a first run. */
+void tn_plan_forget_weights(const tn_plan *plan);
+
+/* ---- layout.c ---- */
+
+/* A node that copies, inserted by tn_layout_make; in the graph's arena. */
+typedef struct tn_layout_copy {
+    tenon_node *node;
+    const char *reason;
+    struct tn_layout_copy *next;
+} tn_layout_copy;
+
+/* Strides of every value, and for outputs of view nodes the bytes from their input's first element
+ * to theirs. */
+typedef struct tn_layout {
+    tenon_view *views; /* by value id, as tn_partitions_create wants them */
+    int64_t *moves;
+    tn_layout_copy *copies;
+    int32_t count, capacity;
+} tn_layout;
+
+/* Lays out all values, and inserts nodes that copy (aten.clone) where a view node needs row-major
+ * memory, a graph output or a new state must be memory of its own. */
+tenon_status tn_layout_make(tenon_graph *graph, tn_layout *layout);
+void tn_layout_free(tn_layout *layout);
+/* The parameter whose memory the outputs of a view node share. */
+int tn_layout_view_param(const tn_op *op);
+/* Bytes between the first and past the last element; strides are not negative. */
+int64_t tn_layout_span(const tenon_view *view);
+
+#endif

@@ -1,0 +1,30 @@
+/* The session's insides. */
+#ifndef TN_SESSION_H
+#define TN_SESSION_H
+
+#include "run/plan.h"
+#include <pthread.h>
+
+struct tenon_session {
+    tenon_graph *graph; /* after the passes of the model phase; never changes */
+    tenon_session_options options;
+    tenon_pass_list *passes; /* the default pipeline, when the caller gave none */
+    tn_plan_options plan_options;
+    const char **states; /* names of the graph's buffers */
+    tenon_value **state_values;
+    int32_t state_count;
+    bool *written;           /* by state: some run may change it */
+    pthread_mutex_t lock;    /* of what follows */
+    pthread_mutex_t compile; /* held while compiling, so that nothing is compiled twice */
+    tn_plan **plans;         /* max_shapes at most */
+    int32_t plan_count;
+    tn_plan *latest;        /* compiled last, for explain */
+    _Atomic uint64_t clock; /* of tn_plan.last_used */
+    atomic_int contexts;
+};
+
+/* The plan for these inputs, compiled if it was not yet. The caller drops its share. */
+tenon_status tn_session_plan(tenon_session *session, const tenon_view *inputs, int input_count,
+                             tn_plan **out);
+
+#endif

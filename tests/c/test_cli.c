@@ -1,0 +1,279 @@
+/* The command `tenon`: options, messages, exit codes, files. TENON_COMMAND is its path. */
+#include "run_graph.h"
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char directory[4096]; /* made below the current one */
+static char out[1 << 16], err[1 << 16];
+
+static void read_file(const char *name, char *text, size_t capacity) {
+    char path[5000];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "rb");
+    ck_assert_ptr_nonnull(file);
+    text[fread(text, 1, capacity - 1, file)] = 0;
+    fclose(file);
+}
+
+static void write_file(const char *name, const char *text) {
+    char path[5000];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *file = fopen(path, "wb");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fputs(text, file) >= 0, 1);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void write_array(const char *name, tenon_view view) {
+    char path[5000];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    OK(tenon_npy_save(path, &view));
+}
+
+/* Runs the command in the directory; returns its exit status. What it prints is in `out` and `err`.
+ */
+static int tenon(const char *arguments) {
+    char line[6000];
+    snprintf(line, sizeof line, "cd %s && " TENON_COMMAND " %s >out 2>err", directory, arguments);
+    int status = system(line);
+    ck_assert(WIFEXITED(status));
+    read_file("out", out, sizeof out);
+    read_file("err", err, sizeof err);
+    return WEXITSTATUS(status);
+}
+
+#define SAYS(text, what) \
+    ck_assert_msg(strstr(text, what) != NULL, "\"%s\" is not in \"%s\"", what, text)
+/* The command ends with this status, and says `what` on standard error only. */
+#define REFUSES(arguments, status, what)                                            \
+    do {                                                                            \
+        int code = tenon(arguments);                                                \
+        ck_assert_msg(code == (status), "%s: status %d, %s", arguments, code, err); \
+        SAYS(err, what);                                                            \
+    } while (0)
+#define WORKS(arguments)                                                     \
+    do {                                                                     \
+        int code = tenon(arguments);                                         \
+        ck_assert_msg(code == 0, "%s: status %d, %s", arguments, code, err); \
+        ck_assert_str_eq(err, "");                                           \
+    } while (0)
+
+static void set_up(void) {
+    float x[6] = {1, 2, 3, 4, 5, 6}, y[6] = {2, 4, 6, 5, 7, 9}, wrong[6] = {2, 4, 6, 5, 7, 9.01f};
+    char made[] = "cli-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(made));
+    ck_assert_ptr_nonnull(realpath(made, directory));
+    write_file("m.txt", "graph m {\n"
+                        "  symbol s0 in [2, 8]\n"
+                        "  input %x: float32[s0, 3]\n"
+                        "  input %z: float32[2*s0]\n"
+                        "  const %w: float32[3] = {1, 2, 3}\n"
+                        "  %y = aten.add.Tensor(%x, %w)\n"
+                        "  output \"a/y\" = %y\n"
+                        "  output \"z\" = %z\n"
+                        "}\n");
+    write_file("e.txt", "graph e {\n"
+                        "  input %ids: int64[4, 16]\n"
+                        "  input %mask: int64[4, 16]\n"
+                        "  const %table: float32[5, 2] = random(1)\n"
+                        "  %v = aten.view(%ids, [64])\n"
+                        "  %p = aten.add.Tensor(%v, 2)\n"
+                        "  %e = aten.embedding(%table, %p)\n"
+                        "  %n = aten.neg(%mask)\n"
+                        "  output \"e\" = %e\n"
+                        "  output \"ids\" = %ids\n"
+                        "  output \"n\" = %n\n"
+                        "}\n");
+    write_file("n.txt", "graph n {\n"
+                        "  input %x: float32[2]\n"
+                        "  input %n: symint\n"
+                        "  %y = aten.mul.Tensor(%x, %n)\n"
+                        "  %b = aten.to.dtype(%y, bfloat16)\n"
+                        "  output \"y\" = %b\n"
+                        "  output \"n\" = %n\n"
+                        "  output \"none\" = none\n"
+                        "}\n");
+    write_array("x.npy", floats(x, 2, 3));
+    write_array("z.npy", floats(x, 4, -1));
+    write_array("y.npy", floats(y, 2, 3));
+    write_array("wrong.npy", floats(wrong, 2, 3));
+    write_array("flat.npy", floats(y, 6, -1));
+}
+
+static void tear_down(void) {
+    char line[5000];
+    snprintf(line, sizeof line, "rm -r %s", directory);
+    ck_assert_int_eq(system(line), 0);
+}
+
+START_TEST(usage) {
+    REFUSES("", 2, "usage: tenon");
+    REFUSES("walk", 2, "no command 'walk'");
+    WORKS("--help");
+    SAYS(out, "tenon COMMAND");
+    WORKS("--version");
+    SAYS(out, "tenon 0.1.0");
+    SAYS(out, "oneDNN 3.");
+    SAYS(out, "thread");
+    WORKS("run --help");
+    SAYS(out, "tenon run MODEL");
+    SAYS(out, "--tolerance");
+    SAYS(out, "Exit status");
+    WORKS("info --help");
+    WORKS("explain -h");
+    WORKS("ops --help");
+    REFUSES("run", 2, "no model is given");
+    REFUSES("info", 2, "no model is given");
+    REFUSES("explain", 2, "no model is given");
+    REFUSES("run m.txt m.txt", 2, "one argument too many");
+    REFUSES("run m.txt --fast", 2, "--fast");
+    REFUSES("run m.txt --random", 2, "--random");
+    REFUSES("run nowhere.pt2 --random 1", 1, "nowhere.pt2");
+    REFUSES("run x.npy --random 1", 1, "x.npy");
+}
+END_TEST
+
+START_TEST(bad_options) {
+    REFUSES("run m.txt --input x", 2, "not NAME=VALUE");
+    REFUSES("run m.txt --input x=x.npy --input x=x.npy", 2, "'x' is given twice");
+    REFUSES("run m.txt --input q=x.npy", 2, "no input 'q'; it has:\n  x\n  z\n");
+    REFUSES("run m.txt --random 1 --dim s0=2 --expect q=x.npy", 2,
+            "no output 'q'; it has:\n  a/y\n  z\n");
+    REFUSES("run m.txt", 2, "x: float32[s0, 3]\n  z: float32[2*s0]");
+    REFUSES("run m.txt --input x=x.npy", 2, "z: float32[2*s0]");
+    REFUSES("run m.txt --random 1", 2, "dimension 0 of input 'x' is s0");
+    REFUSES("run m.txt --random 1", 2, "s0: 2 to 8");
+    REFUSES("run m.txt --random 1 --dim s1=2", 2, "no symbol 's1'");
+    REFUSES("run m.txt --random 1 --dim s0=9", 2, "the model takes 2 to 8");
+    REFUSES("run m.txt --random 1 --dim s0=two", 2, "'two' is not a whole number");
+    REFUSES("run e.txt --random 1 --dim s0=2", 2, "all its sizes are fixed");
+    REFUSES("run m.txt --random x --dim s0=2", 2, "--random: 'x'");
+    REFUSES("run m.txt --random 1 --dim s0=2 --iterations 0", 2, "--iterations: '0'");
+    REFUSES("run m.txt --random 1 --dim s0=2 --tolerance -1", 2, "--tolerance: '-1'");
+    REFUSES("run m.txt --random 1 --dim s0=2 --backend gpu", 2,
+            "'gpu' is not auto, onednn or reference");
+    REFUSES("run m.txt --random 1 --dim s0=2 --precision fp8", 2, "'fp8' is not fp32 or bf16");
+    REFUSES("run m.txt --random 1 --dim s0=2 --threads -1", 2, "--threads: -1");
+    REFUSES("run m.txt --input x=gone.npy --random 1", 1, "gone.npy");
+    REFUSES("run m.txt --input x=m.txt --random 1", 1, "m.txt");
+    REFUSES("run m.txt --input x=flat.npy --random 1 --dim s0=2", 1,
+            "'x': its rank is 1, the model takes 2");
+    REFUSES("run m.txt --input x=x.npy --input z=flat.npy", 1, "'z': dimension 0 is 6");
+}
+END_TEST
+
+START_TEST(outputs_are_printed_written_and_compared) {
+    static char again[1 << 16];
+    WORKS("run m.txt --input x=x.npy --random 5 --output made --expect a/y=y.npy");
+    SAYS(out, "output a/y: float32[2, 3]  min 2  max 9  mean 5.5   2 4 6 5 7 9\n");
+    SAYS(out, "output z: float32[4]");
+    SAYS(out, "expect a/y: ok");
+    SAYS(out, "latency:");
+    tenon_tensor *made = NULL;
+    char path[5000];
+    snprintf(path, sizeof path, "%s/made/a_y.npy", directory);
+    OK(tenon_npy_load(path, &made));
+    check_floats(tenon_tensor_view(made), (float[6]){2, 4, 6, 5, 7, 9}, 6);
+    tenon_tensor_destroy(&made);
+    WORKS("run m.txt --input x=x.npy --input z=z.npy --expect z=z.npy --iterations 3 --backend "
+          "reference");
+    SAYS(out, "of 3 runs");
+    SAYS(out, "median");
+    SAYS(out, "p90");
+    /* The same seed gives the same inputs. */
+    WORKS("run m.txt --random 7 --dim s0=3");
+    memcpy(again, out, sizeof out);
+    *strstr(again, "latency") = 0;
+    WORKS("run m.txt --random 7 --dim s0=3 --threads 1");
+    *strstr(out, "latency") = 0;
+    ck_assert_str_eq(out, again);
+    REFUSES("run m.txt --input x=x.npy --random 1 --expect a/y=wrong.npy", 1,
+            "largest error 0.01 of 9.01");
+    WORKS("run m.txt --input x=x.npy --random 1 --expect a/y=wrong.npy --tolerance 0.01");
+    REFUSES("run m.txt --input x=x.npy --random 1 --expect a/y=flat.npy", 1,
+            "its shape is another");
+    REFUSES("run m.txt --input x=x.npy --random 1 --expect a/y=gone.npy", 1, "gone.npy");
+    REFUSES("run m.txt --input x=x.npy --random 1 --output m.txt/sub", 1, "m.txt/sub");
+}
+END_TEST
+
+/* Indices stay below 5 - 2, and nothing says what the mask means: 0 and 1. */
+START_TEST(random_integers_stay_within_their_tables) {
+    for (int seed = 0; seed < 5; seed++) {
+        char line[64];
+        snprintf(line, sizeof line, "run e.txt --random %d", seed);
+        WORKS(line);
+        SAYS(out, "output ids: int64[4, 16]  min 0  max 2 ");
+        SAYS(out, "output n: int64[4, 16]  min -1  max 0 ");
+    }
+}
+END_TEST
+
+START_TEST(numbers_and_other_dtypes) {
+    REFUSES("run n.txt --random 1", 2, "--input n=NUMBER");
+    REFUSES("run n.txt --random 1 --input n=x.npy", 2, "'x.npy' is not a whole number");
+    WORKS("run n.txt --random 1 --input n=3 --output made");
+    SAYS(out, "output y: bfloat16[2]");
+    SAYS(out, "output n: int64[]  3\n");
+    SAYS(out, "output none: None\n");
+    tenon_tensor *made = NULL;
+    char path[5000];
+    snprintf(path, sizeof path, "%s/made/y.npy", directory);
+    OK(tenon_npy_load(path, &made));
+    ck_assert_int_eq(tenon_tensor_view(made)->dtype, TENON_FLOAT32);
+    tenon_tensor_destroy(&made);
+    WORKS("run n.txt --random 1 --input n=3 --expect y=made/y.npy");
+    REFUSES("run n.txt --random 1 --input n=3 --expect none=made/y.npy", 1, "'none' is None");
+}
+END_TEST
+
+START_TEST(info_tells_the_model) {
+    WORKS("info m.txt");
+    SAYS(out, "x: float32[s0, 3]");
+    SAYS(out, "s0: 2 to 8");
+    SAYS(out, "1 constants and 0 buffers, 3 elements, 12 bytes");
+    SAYS(out, "1  aten.add.Tensor");
+    REFUSES("info gone.pt2", 1, "gone.pt2");
+}
+END_TEST
+
+START_TEST(explain_tells_the_plan) {
+    REFUSES("explain m.txt", 2, "dimension 0 of input 'x' is s0");
+    WORKS("explain m.txt --dim s0=2 --backend reference");
+    SAYS(out, "0 oneDNN partitions");
+    SAYS(out, "aten.add.Tensor");
+    SAYS(out, "why:");
+    SAYS(out, "1 copies"); /* of z, which is returned as it came */
+    WORKS("explain n.txt --input n=2");
+    REFUSES("explain n.txt", 2, "--input n=NUMBER");
+}
+END_TEST
+
+START_TEST(ops_are_listed) {
+    WORKS("ops");
+    SAYS(out, "aten.convolution");
+    SAYS(out, "aten.view ");
+    WORKS("ops aten.add.Tensor --schema");
+    SAYS(out, "aten::add.Tensor(Tensor self, Tensor other");
+    REFUSES("ops no_such_op", 1, "no_such_op");
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("cli");
+    TCase *tests = tcase_create("cli");
+    tcase_set_timeout(tests, 120);
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, usage);
+    tcase_add_test(tests, bad_options);
+    tcase_add_test(tests, outputs_are_printed_written_and_compared);
+    tcase_add_test(tests, random_integers_stay_within_their_tables);
+    tcase_add_test(tests, numbers_and_other_dtypes);
+    tcase_add_test(tests, info_tells_the_model);
+    tcase_add_test(tests, explain_tells_the_plan);
+    tcase_add_test(tests, ops_are_listed);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}

@@ -1,0 +1,184 @@
+/* Allocations: a warm run makes none, and when any one of them fails nothing crashes or leaks.
+ * Linked with --wrap for the allocator's functions, which reaches Tenon's own code and no shared
+ * library. */
+#include "run_graph.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+static atomic_long allocations;  /* asked for so far */
+static atomic_long fail_at = -1; /* the allocation that fails; -1: none */
+
+static bool fails_now(void) {
+    return atomic_fetch_add(&allocations, 1) == atomic_load(&fail_at);
+}
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *data, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size);
+int __real_posix_memalign(void **out, size_t alignment, size_t size);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *data, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t size);
+
+void *__wrap_malloc(size_t size) {
+    return fails_now() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size) {
+    return fails_now() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *data, size_t size) {
+    return fails_now() ? NULL : __real_realloc(data, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size) {
+    return fails_now() ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+int __wrap_posix_memalign(void **out, size_t alignment, size_t size) {
+    return fails_now() ? ENOMEM : __real_posix_memalign(out, alignment, size);
+}
+
+char *__wrap_strdup(const char *text) {
+    return fails_now() ? NULL : __real_strdup(text);
+}
+
+char *__wrap_strndup(const char *text, size_t size) {
+    return fails_now() ? NULL : __real_strndup(text, size);
+}
+
+/* A model with most things in it: state, a written input, views and copies, weights, several
+ * kernels. */
+static const char model[] =
+    "graph g {\n"
+    "  input %x: float32[s0, 3, 8, 8]\n"
+    "  input %y: float32[s0, 4]\n"
+    "  const %w: float32[4, 3, 3, 3] = random(1)\n"
+    "  const %b: float32[4] = {0.5, -1, 0, 2}\n"
+    "  const %l: float32[4, 5] = random(2)\n"
+    "  buffer %count: float32[4] = zeros\n"
+    "  %c = aten.convolution(%x, %w, %b, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)\n"
+    "  %r = aten.relu(%c)\n"
+    "  %m = aten.mean.dim(%r, [2, 3])\n"
+    "  %a = aten.add.Tensor(%m, %y)\n"
+    "  %p = aten.mm(%a, %l)\n"
+    "  %s = aten._softmax(%p, 1, false)\n"
+    "  %t = aten.t(%s)\n"
+    "  %v = aten.view(%t, [-1])\n"
+    "  %next = aten.add.Tensor(%count, 1)\n"
+    "  %twice = aten.mul.Tensor(%y, 2)\n"
+    "  write %count <- %next\n"
+    "  write %y <- %twice\n"
+    "  output \"v\" = %v\n"
+    "  output \"s\" = %s\n"
+    "}\n";
+
+typedef struct model_inputs {
+    float x[2 * 3 * 8 * 8], y[2 * 4];
+    tenon_view views[2];
+} model_inputs;
+
+static void fill(model_inputs *inputs, int64_t rows) {
+    for (int i = 0; i < 2 * 3 * 8 * 8; i++)
+        inputs->x[i] = (float)(i % 17) / 8 - 1;
+    for (int i = 0; i < 2 * 4; i++)
+        inputs->y[i] = (float)i / 4;
+    inputs->views[0] = view_of(inputs->x, TENON_FLOAT32, rows, 3, 8, 8);
+    inputs->views[1] = view_of(inputs->y, TENON_FLOAT32, rows, 4, -1, -1);
+}
+
+/* A warm run of the reference backend allocates nothing, for one shape and for two in turn. */
+START_TEST(warm_runs_allocate_nothing) {
+    const tenon_backend backends[] = {TENON_BACKEND_REFERENCE, TENON_BACKEND_ONEDNN};
+    tenon_session *session = make_session(model, backends[_i]);
+    tenon_context *context = NULL;
+    model_inputs inputs;
+    tenon_view outputs[2];
+    OK(tenon_context_create(session, &context));
+    for (int run = 0; run < 8; run++) {
+        fill(&inputs, 2 - run % 2);
+        memset(outputs, 0, sizeof outputs);
+        long before = atomic_load(&allocations);
+        tenon_status status = tenon_context_run(context, inputs.views, 2, outputs, 2);
+        long made = atomic_load(&allocations) - before;
+        OK(status);
+        ck_assert_msg(run < 2 ? made > 0 : made == 0, "run %d makes %ld allocations", run, made);
+    }
+    tenon_context_destroy(&context);
+    tenon_session_destroy(&session);
+}
+END_TEST
+
+/* Everything from the text to the second run's outputs; the status of the first call that fails. */
+static tenon_status whole_life(tenon_backend backend) {
+    tenon_graph *graph = NULL;
+    tenon_session *session = NULL;
+    tenon_context *context = NULL;
+    tenon_session_options options = {.backend = backend, .threads = 1};
+    model_inputs inputs;
+    tenon_view outputs[2] = {{0}};
+    fill(&inputs, 2);
+    tenon_status status = tenon_graph_parse(model, "model", &graph);
+    if (status == TENON_OK)
+        status = tenon_session_create(graph, &options, &session);
+    if (status == TENON_OK)
+        status = tenon_context_create(session, &context);
+    for (int run = 0; run < 2 && status == TENON_OK; run++) {
+        memset(outputs, 0, sizeof outputs);
+        status = tenon_context_run(context, inputs.views, 2, outputs, 2);
+    }
+    /* No assert here: Check allocates for it. Two rows of a softmax, and an input doubled twice. */
+    float sum = 0;
+    for (int i = 0; i < 10 && status == TENON_OK; i++)
+        sum += ((float *)outputs[1].data)[i];
+    if (status == TENON_OK && (sum < 1.999f || sum > 2.001f || inputs.y[1] != 1.0f))
+        status = TENON_INTERNAL;
+    tenon_context_destroy(&context);
+    tenon_session_destroy(&session);
+    tenon_graph_destroy(&graph);
+    return status;
+}
+
+/* Fails one allocation after the other. Leaks and bad accesses are for the sanitizers to see. */
+START_TEST(any_allocation_may_fail) {
+    const tenon_backend backends[] = {TENON_BACKEND_REFERENCE, TENON_BACKEND_ONEDNN};
+    ck_assert_int_eq(whole_life(backends[_i]), TENON_OK); /* what is made once a process is made */
+    atomic_store(&allocations, 0);
+    ck_assert_int_eq(whole_life(backends[_i]), TENON_OK);
+    long count = atomic_load(&allocations);
+    ck_assert_int_gt(count, 50);
+    long failures = 0;
+    for (long n = 0; n < count; n++) {
+        atomic_store(&allocations, 0);
+        atomic_store(&fail_at, n);
+        tenon_status status = whole_life(backends[_i]);
+        atomic_store(&fail_at, -1);
+        if (status != TENON_OK) {
+            failures++;
+            ck_assert_msg(status == TENON_OUT_OF_MEMORY, "allocation %ld: %s", n,
+                          tenon_last_error());
+        }
+    }
+    ck_assert_int_gt(failures, count / 2); /* few can be done without */
+    ck_assert_int_eq(whole_life(backends[_i]), TENON_OK);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("memory");
+    TCase *tests = tcase_create("memory");
+    tcase_set_timeout(tests, 240);
+    tcase_add_loop_test(tests, warm_runs_allocate_nothing, 0, 2);
+    tcase_add_loop_test(tests, any_allocation_may_fail, 0, 2);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
