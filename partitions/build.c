@@ -248,38 +248,63 @@ void tn_b_op(tn_builder *b, dnnl_graph_op_kind_t kind, int in0, int in1, int in2
     tn_b_op_list(b, kind, in, count, out);
 }
 
-static void note(tn_builder *b, dnnl_status_t status) {
-    if (status != dnnl_success)
-        b->failed = true;
-}
-
 static dnnl_graph_op_t last(tn_builder *b) {
     return b->failed || b->op_count == 0 ? NULL : b->ops[b->op_count - 1].op;
 }
 
+/* After an attribute of the last op was set. */
+static void note(tn_builder *b, dnnl_status_t status, dnnl_graph_op_attr_t attr, const void *bytes,
+                 size_t size) {
+    int32_t head[2] = {(int32_t)attr, (int32_t)size};
+    tn_text_put(&b->attrs, (const char *)head, sizeof head);
+    tn_text_put(&b->attrs, bytes, size);
+    b->ops[b->op_count - 1].attrs_end = b->attrs.length;
+    if (status != dnnl_success || b->attrs.failed)
+        b->failed = true;
+}
+
 void tn_b_set_ints(tn_builder *b, dnnl_graph_op_attr_t attr, const int64_t *values, int count) {
     if (last(b))
-        note(b, dnnl_graph_op_set_attr_s64(last(b), attr, values, (size_t)count));
+        note(b, dnnl_graph_op_set_attr_s64(last(b), attr, values, (size_t)count), attr, values,
+             (size_t)count * sizeof *values);
 }
 
 void tn_b_set_int(tn_builder *b, dnnl_graph_op_attr_t attr, int64_t value) {
+    tn_b_set_ints(b, attr, &value, 1);
+}
+
+void tn_b_set_floats(tn_builder *b, dnnl_graph_op_attr_t attr, const float *values, int count) {
     if (last(b))
-        note(b, dnnl_graph_op_set_attr_s64(last(b), attr, &value, 1));
+        note(b, dnnl_graph_op_set_attr_f32(last(b), attr, values, (size_t)count), attr, values,
+             (size_t)count * sizeof *values);
 }
 
 void tn_b_set_float(tn_builder *b, dnnl_graph_op_attr_t attr, double value) {
     float number = (float)value;
-    if (last(b))
-        note(b, dnnl_graph_op_set_attr_f32(last(b), attr, &number, 1));
+    tn_b_set_floats(b, attr, &number, 1);
 }
 
 void tn_b_set_bool(tn_builder *b, dnnl_graph_op_attr_t attr, bool value) {
     uint8_t byte = value;
     if (last(b))
-        note(b, dnnl_graph_op_set_attr_bool(last(b), attr, &byte, 1));
+        note(b, dnnl_graph_op_set_attr_bool(last(b), attr, &byte, 1), attr, &byte, 1);
 }
 
 void tn_b_set_string(tn_builder *b, dnnl_graph_op_attr_t attr, const char *value) {
+    size_t length = strlen(value);
     if (last(b))
-        note(b, dnnl_graph_op_set_attr_str(last(b), attr, value, strlen(value)));
+        note(b, dnnl_graph_op_set_attr_str(last(b), attr, value, length), attr, value, length);
+}
+
+dnnl_status_t tn_b_logical(const tn_builder *b, int32_t tensor, dnnl_graph_logical_tensor_t *out) {
+    const tn_lt *t = &b->tensors[tensor];
+    size_t id = b->first_id + (size_t)tensor;
+    *out = (dnnl_graph_logical_tensor_t){0};
+    if (b->options->family && !t->constant && !t->literal)
+        return dnnl_graph_logical_tensor_init(out, id, t->dtype, t->rank,
+                                              dnnl_graph_layout_type_undef,
+                                              dnnl_graph_tensor_property_variable);
+    return dnnl_graph_logical_tensor_init_with_strides(
+        out, id, t->dtype, t->rank, t->shape, t->strides,
+        t->constant ? dnnl_graph_tensor_property_constant : dnnl_graph_tensor_property_variable);
 }

@@ -57,17 +57,31 @@ static int32_t value_index(tenon_value **values, int32_t *count, tenon_value *va
     return (*count)++;
 }
 
+/* The builder's number of the tensor with that id, or -1. */
+static int32_t number_of(const tn_partition_source *source, size_t id) {
+    int32_t number = (int32_t)(id - source->first_id);
+    if (!source->theirs)
+        return number;
+    for (int32_t i = 0; i < source->count; i++) {
+        if (source->theirs[i] == number)
+            return source->ours[i];
+    }
+    return -1;
+}
+
 /* The distinct ports of a partition, in oneDNN's order, with the values behind them. */
-static bool make_ports(tn_builder *b, size_t count, const dnnl_graph_logical_tensor_t *found,
-                       port **ports, int32_t *port_count, tenon_value ***values,
-                       int32_t *value_count) {
+static bool make_ports(tn_builder *b, const tn_partition_source *source, size_t count,
+                       const dnnl_graph_logical_tensor_t *found, port **ports, int32_t *port_count,
+                       tenon_value ***values, int32_t *value_count) {
     tn_arena *arena = &b->set->arena;
     *ports = tn_arena_array(arena, count + 1, sizeof **ports);
     *values = tn_arena_array(arena, count + 1, sizeof **values);
     if (!*ports || !*values)
         return false;
     for (size_t i = 0; i < count; i++) {
-        int32_t number = (int32_t)(found[i].id - b->first_id), known = 0;
+        int32_t number = number_of(source, found[i].id), known = 0;
+        if (number < 0)
+            return false;
         while (known < *port_count && (*ports)[known].number != number)
             known++;
         if (known < *port_count)
@@ -85,9 +99,10 @@ static bool make_ports(tn_builder *b, size_t count, const dnnl_graph_logical_ten
     return true;
 }
 
-static tenon_status ports_of(tn_builder *b, dnnl_graph_partition_t found, bool inputs,
+static tenon_status ports_of(tn_builder *b, const tn_partition_source *source, bool inputs,
                              tn_partition *out) {
     tn_compiled *c = out->compiled;
+    dnnl_graph_partition_t found = source->found;
     size_t count = 0;
     dnnl_status_t status = inputs ? dnnl_graph_partition_get_input_ports_num(found, &count)
                                   : dnnl_graph_partition_get_output_ports_num(found, &count);
@@ -97,11 +112,11 @@ static tenon_status ports_of(tn_builder *b, dnnl_graph_partition_t found, bool i
     if (status == dnnl_success)
         status = inputs ? dnnl_graph_partition_get_input_ports(found, count, list)
                         : dnnl_graph_partition_get_output_ports(found, count, list);
-    bool made =
-        status == dnnl_success &&
-        (inputs ? make_ports(b, count, list, &c->in, &c->in_count, &out->inputs, &out->input_count)
-                : make_ports(b, count, list, &c->out, &c->out_count, &out->outputs,
-                             &out->output_count));
+    bool made = status == dnnl_success &&
+                (inputs ? make_ports(b, source, count, list, &c->in, &c->in_count, &out->inputs,
+                                     &out->input_count)
+                        : make_ports(b, source, count, list, &c->out, &c->out_count, &out->outputs,
+                                     &out->output_count));
     free(list);
     if (status != dnnl_success)
         return tn_fail(TENON_BACKEND, "oneDNN does not tell a partition's ports: %s",
@@ -173,8 +188,8 @@ static bool as_asked(const tn_compiled *c) {
     return true;
 }
 
-tenon_status tn_partition_compile(tn_builder *b, dnnl_graph_partition_t found, dnnl_engine_t engine,
-                                  tn_partition *out) {
+tenon_status tn_partition_compile(tn_builder *b, const tn_partition_source *source,
+                                  dnnl_engine_t engine, tn_partition *out) {
     tn_arena *arena = &b->set->arena;
     const dnnl_graph_logical_tensor_t **lists = NULL;
     tn_compiled *c = tn_arena_alloc(arena, sizeof *c);
@@ -183,9 +198,9 @@ tenon_status tn_partition_compile(tn_builder *b, dnnl_graph_partition_t found, d
     pthread_mutex_init(&c->lock, NULL);
     out->compiled = c;
     c->threads = b->options->threads;
-    tenon_status status = ports_of(b, found, true, out);
+    tenon_status status = ports_of(b, source, true, out);
     if (status == TENON_OK)
-        status = ports_of(b, found, false, out);
+        status = ports_of(b, source, false, out);
     if (status != TENON_OK)
         goto error;
 
@@ -202,10 +217,10 @@ tenon_status tn_partition_compile(tn_builder *b, dnnl_graph_partition_t found, d
     for (int32_t i = 0; i < c->out_count; i++)
         lists[c->in_count + i] = &c->out[i].logical;
 
-    dnnl_status_t result = dnnl_graph_compiled_partition_create(&c->code, found);
+    dnnl_status_t result = dnnl_graph_compiled_partition_create(&c->code, source->found);
     if (result == dnnl_success)
-        result = tn_shim_compile(found, c->code, (size_t)c->in_count, lists, (size_t)c->out_count,
-                                 lists + c->in_count, engine, c->threads);
+        result = tn_shim_compile(source->found, c->code, (size_t)c->in_count, lists,
+                                 (size_t)c->out_count, lists + c->in_count, engine, c->threads);
     if (result == dnnl_out_of_memory) {
         status = tn_no_memory();
     } else if (result != dnnl_success) {

@@ -91,13 +91,9 @@ static tenon_status connect(finder *f, int32_t first) {
     for (int32_t i = first; i < b->op_count; i++) {
         tn_lowered *op = &b->ops[i];
         for (int k = 0; k < op->in_count + op->out_count; k++) {
-            int32_t number = op->in[k]; /* the outputs stand behind the inputs */
-            const tn_lt *t = &b->tensors[number];
-            dnnl_graph_logical_tensor_t logical = {0};
-            dnnl_status_t status = dnnl_graph_logical_tensor_init_with_strides(
-                &logical, b->first_id + (size_t)number, t->dtype, t->rank, t->shape, t->strides,
-                t->constant ? dnnl_graph_tensor_property_constant
-                            : dnnl_graph_tensor_property_variable);
+            dnnl_graph_logical_tensor_t logical;
+            /* The outputs stand behind the inputs. */
+            dnnl_status_t status = tn_b_logical(b, op->in[k], &logical);
             if (status == dnnl_success)
                 status = k < op->in_count ? dnnl_graph_op_add_input(op->op, &logical)
                                           : dnnl_graph_op_add_output(op->op, &logical);
@@ -178,7 +174,8 @@ static void keep_apart(finder *f) {
 static void end_round(finder *f) {
     tn_builder *b = &f->b;
     for (size_t i = 0; i < f->found_count; i++)
-        dnnl_graph_partition_destroy(f->found[i]);
+        if (f->found[i]) /* a family keeps some */
+            dnnl_graph_partition_destroy(f->found[i]);
     free(f->found);
     f->found = NULL;
     f->found_count = 0;
@@ -341,7 +338,12 @@ static tenon_status keep(finder *f, const int32_t *members, int32_t count) {
     tn_text_free(&ops);
     if (!made->ops)
         return tn_no_memory();
-    tenon_status status = tn_partition_compile(b, f->found[head->partition], f->engine, made);
+    tn_partition_source source = {f->found[head->partition], b->first_id, NULL, NULL, 0};
+    tenon_status status = TENON_OK;
+    if (b->options->family)
+        status = tn_family_find(b, members, count, &f->found[head->partition], &source);
+    if (status == TENON_OK)
+        status = tn_partition_compile(b, &source, f->engine, made);
     if (status == TENON_BACKEND && b->refusal[0]) {
         bool single = made->node_count == 1;
         f->again = true;
@@ -446,6 +448,7 @@ tenon_status tn_partitions_find(tn_partitions *set, const tenon_view *views,
         if (f.b.tensors[i].value)
             tensor_of[f.b.tensors[i].value->id] = -1;
     }
+    tn_text_free(&f.b.attrs);
     tn_arena_free(&f.b.arena);
     return status;
 }

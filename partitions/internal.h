@@ -59,8 +59,9 @@ typedef struct tn_lowered {
     tenon_node *node;
     int32_t *in, *out; /* tensors */
     int32_t in_count, out_count;
-    int32_t partition; /* among those found; -1: none */
-    int32_t item;      /* among those of the set; -1: none */
+    int32_t partition;       /* among those found; -1: none */
+    int32_t item;            /* among those of the set; -1: none */
+    size_t attrs, attrs_end; /* its attributes, in b->attrs */
 } tn_lowered;
 
 #define TN_LOWERED_INPUTS 64 /* as many as Concat takes */
@@ -77,6 +78,7 @@ typedef struct tn_builder {
     int32_t tensor_count, op_count, tensor_capacity, op_capacity;
     size_t first_id;
     tenon_node *node; /* being mapped */
+    tn_text attrs;    /* what was set, op by op, so that ops can be compared */
     int causal_mask;  /* the tensor made last for one, -1: none */
     bool failed;      /* memory is out */
     char refusal[160];
@@ -120,6 +122,7 @@ void tn_b_op(tn_builder *b, dnnl_graph_op_kind_t kind, int in0, int in1, int in2
 void tn_b_op_list(tn_builder *b, dnnl_graph_op_kind_t kind, const int *in, int in_count, int out);
 void tn_b_set_ints(tn_builder *b, dnnl_graph_op_attr_t attr, const int64_t *values, int count);
 void tn_b_set_int(tn_builder *b, dnnl_graph_op_attr_t attr, int64_t value);
+void tn_b_set_floats(tn_builder *b, dnnl_graph_op_attr_t attr, const float *values, int count);
 void tn_b_set_float(tn_builder *b, dnnl_graph_op_attr_t attr, double value);
 void tn_b_set_bool(tn_builder *b, dnnl_graph_op_attr_t attr, bool value);
 void tn_b_set_string(tn_builder *b, dnnl_graph_op_attr_t attr, const char *value);
@@ -149,6 +152,10 @@ const char *tn_dnnl_kind_text(dnnl_graph_op_kind_t kind);
 #undef INPLACE
 #undef LOWER
 #undef SYM
+
+/* Writes the tensor as oneDNN wants it. In a family sizes of activations stay open, so that one
+ * partition serves all shapes. */
+dnnl_status_t tn_b_logical(const tn_builder *b, int32_t tensor, dnnl_graph_logical_tensor_t *out);
 
 /* Maps one node by the table. */
 bool tn_map_node(tn_builder *b, tenon_node *node);

@@ -23,10 +23,7 @@ static bool check_layout(tn_builder *b, const tenon_view *in, const tenon_view *
 /* `scales` and `zeros` (may be NULL: all 0) become attributes of the op added last. */
 static bool set_scales(tn_builder *b, int axis, int count, const float *scales,
                        const int64_t *zeros) {
-    dnnl_graph_op_t op = b->failed ? NULL : b->ops[b->op_count - 1].op;
-    if (op && dnnl_graph_op_set_attr_f32(op, dnnl_graph_op_attr_scales, scales, (size_t)count) !=
-                  dnnl_success)
-        b->failed = true;
+    tn_b_set_floats(b, dnnl_graph_op_attr_scales, scales, count);
     if (zeros)
         tn_b_set_ints(b, dnnl_graph_op_attr_zps, zeros, count);
     tn_b_set_string(b, dnnl_graph_op_attr_qtype, axis < 0 ? "per_tensor" : "per_channel");

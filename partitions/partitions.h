@@ -7,13 +7,20 @@
 #include "core/kernel.h"
 #include <tenon/session.h>
 
+/* What the sets of several input shapes of one model share: partitions, and with them packed
+ * weights. */
+typedef struct tn_partition_family tn_partition_family;
+
+tenon_status tn_partition_family_create(tn_partition_family **out);
+void tn_partition_family_destroy(tn_partition_family **family); /* after its sets */
+
 typedef struct tn_partition_options {
     tenon_backend backend;
-    int threads;       /* OpenMP threads of compiling and executing, at least 1 */
-    bool pack_weights; /* keep weights packed for this set of shapes (faster; a second copy of each
-                        * weight, once per set). False: weights are used where they lie, for models
-                        * of which several shapes are compiled */
-    tn_isa isa;        /* cap on oneDNN's ISA; it holds for the process from the first call on */
+    int threads;                 /* OpenMP threads of compiling and executing, at least 1 */
+    bool pack_weights;           /* keep weights packed: faster, for a second copy of each weight */
+    tn_partition_family *family; /* of a model of which several shapes are compiled; NULL: none.
+                                  * Sets of one family may be created by several threads */
+    tn_isa isa; /* cap on oneDNN's ISA; it holds for the process from the first call on */
 } tn_partition_options;
 
 /* Output `out` may be given the memory of input `in` when nothing reads that input afterwards.

@@ -27,6 +27,9 @@ typedef struct steps {
     bool inplace; /* follow the pairs where the input dies */
 } steps;
 
+/* For graphs that are made while it is set. */
+static tn_partition_family *steps_family;
+
 static inline int64_t steps_bytes(const tenon_view *view) {
     int64_t last = 0;
     for (int d = 0; d < view->rank; d++)
@@ -85,7 +88,11 @@ static inline steps *steps_make(tenon_graph *graph, tenon_backend backend, int t
                 steps_place(node->outputs[i], &s->views[node->outputs[i]->id]);
         }
     }
-    tn_partition_options options = {backend, threads, pack, TN_ISA_AVX512};
+    tn_partition_options options = {.backend = backend,
+                                    .threads = threads,
+                                    .pack_weights = pack,
+                                    .family = steps_family,
+                                    .isa = TN_ISA_AVX512};
     tenon_status status = tn_partitions_create(graph, s->views, &options, &s->set);
     ck_assert_msg(status == TENON_OK, "%s", tenon_last_error());
     for (int i = 0; i < graph->value_count; i++) {

@@ -295,6 +295,60 @@ START_TEST(gives_packed_weights_back) {
 }
 END_TEST
 
+/* Weights of 8 MB, and with every batch size as much again unless the sizes share what is packed.
+ */
+START_TEST(shares_packed_weights) {
+    static const int sizes[] = {16, 1, 128, 17, 64};
+    enum { COUNT = TN_COUNT(sizes) };
+    static const char body[] = "const %w: float32[1024, 1024] = random(1)\n"
+                               "const %b: float32[1024] = random(2)\n"
+                               "const %u: float32[1024, 1024, 1, 1] = random(3)\n"
+                               "%a = aten.linear(%x, %w, %b)\n%g = aten.gelu(%a)\n"
+                               "%r = aten.add.Tensor(%g, %x)\n"
+                               "%v = aten.view(%r, [-1, 1024, 1, 1])\n"
+                               "%y = aten.convolution(%v, %u, none, [1, 1], [0, 0], [1, 1], "
+                               "false, [0, 0], 1)\n" OUT("y") "}\n";
+    tenon_tensor *weights[3] = {0};
+    tenon_graph *graphs[2 * COUNT];
+    steps *all[2 * COUNT];
+    size_t first = 0;
+    ck_assert_int_eq(tn_partition_family_create(&steps_family), TENON_OK);
+    tn_partition_family *family = steps_family;
+    for (int i = 0; i < 2 * COUNT; i++) {
+        char text[1024];
+        snprintf(text, sizeof text, "graph g {\ninput %%x: float32[%d, 1024]\n", sizes[i % COUNT]);
+        strncat(text, body, sizeof text - strlen(text) - 1);
+        graphs[i] = parse(text);
+        /* The same memory in all, as specialized graphs have it. */
+        for (int w = 0; w < 3; w++) {
+            if (i == 0) {
+                weights[w] = graphs[0]->constants[w]->tensor;
+                continue;
+            }
+            tenon_tensor_destroy(&graphs[i]->constants[w]->tensor);
+            ck_assert_int_eq(tenon_tensor_share(weights[w], &graphs[i]->constants[w]->tensor), 0);
+        }
+        steps_family = i < COUNT ? family : NULL;
+        all[i] = steps_make(graphs[i], i < COUNT ? TENON_BACKEND_ONEDNN : TENON_BACKEND_REFERENCE,
+                            1, true);
+        ck_assert_int_eq(all[i]->set->count, i < COUNT ? 2 : 0);
+        steps_input(all[i], 0, 5);
+        steps_run(all[i]);
+        first = i == 0 ? in_use() : first;
+        /* The activations of the others are 2 MB, and what oneDNN keeps for itself. */
+        if (i == COUNT - 1)
+            ck_assert_int_le(in_use(), first + ((size_t)8 << 20));
+    }
+    for (int i = 0; i < COUNT; i++)
+        compare("shared", steps_output(all[i], 0), steps_output(all[i + COUNT], 0), 1e-5);
+    for (int i = 2 * COUNT - 1; i >= 0; i--) {
+        steps_free(all[i]);
+        tenon_graph_destroy(&graphs[i]);
+    }
+    tn_partition_family_destroy(&family);
+}
+END_TEST
+
 START_TEST(pools_memory) {
     static const size_t sizes[] = {0, 1, 1024, 1025, 4096, 5000, 100000, 1 << 20};
     for (int i = 0; i < TN_COUNT(sizes); i++) {
@@ -356,6 +410,7 @@ int main(void) {
     tcase_add_loop_test(tcase, runs_from_many_threads, 0, 2);
     tcase_add_test(tcase, leaves_openmp_alone);
     tcase_add_loop_test(tcase, gives_packed_weights_back, 0, 2);
+    tcase_add_test(tcase, shares_packed_weights);
     tcase_add_test(tcase, pools_memory);
     tcase_add_test(tcase, takes_long_chains);
     suite_add_tcase(suite, tcase);
