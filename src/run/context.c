@@ -373,7 +373,7 @@ tenon_status tenon_context_run(tenon_context *context, const tenon_view *inputs,
         outputs[i] = plan->outputs[i].view;
         outputs[i].data = outputs[i].dtype == TENON_DTYPE_NONE ? NULL : context->outputs[i].data;
     }
-    if (!atomic_exchange(&plan->ran, true) && context->session->plan_options.pack_weights)
+    if (!atomic_exchange(&plan->ran, true))
         tn_plan_forget_weights(plan);
     return TENON_OK;
 }

@@ -445,8 +445,11 @@ static tenon_status assign_offsets(planner *p) {
 
 static tenon_status make(planner *p, const tenon_view *inputs) {
     tn_plan *plan = p->plan;
-    tn_partition_options options = {p->options->backend, p->options->threads,
-                                    p->options->pack_weights, p->options->isa};
+    tn_partition_options options = {.backend = p->options->backend,
+                                    .threads = p->options->threads,
+                                    .pack_weights = true,
+                                    .family = p->options->family,
+                                    .isa = p->options->isa};
     TN_TRY(tn_layout_make(plan->graph, &p->layout));
     TN_TRY(tn_partitions_create(plan->graph, p->layout.views, &options, &plan->partitions));
     plan->views = p->layout.views;

@@ -99,7 +99,7 @@ typedef struct tn_plan_options {
     tenon_backend backend;
     tn_isa isa;
     int threads;
-    bool pack_weights;
+    tn_partition_family *family; /* of a model with several shapes; NULL for one */
     bool reuse;                /* share memory between values; off only to find faults */
     const char *const *states; /* names of the session's buffers */
     int32_t state_count;

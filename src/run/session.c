@@ -145,9 +145,10 @@ tenon_status tenon_session_create(const tenon_graph *graph, const tenon_session_
         session->graph->output_count != graph->output_count)
         TN_GOTO(tn_fail(TENON_INVALID_GRAPH,
                         "a pass changed the number of inputs or outputs of '%s'", graph->name));
-    session->plan_options.pack_weights = !tn_is_symbolic(session->graph);
     TN_GOTO(find_states(session));
-    if (!tn_is_symbolic(session->graph) && !has_numbers(session->graph))
+    if (tn_is_symbolic(session->graph) || has_numbers(session->graph))
+        TN_GOTO(tn_partition_family_create(&session->plan_options.family));
+    else
         TN_GOTO(compile_static(session));
     *out = session;
     return TENON_OK;
@@ -166,6 +167,7 @@ void tenon_session_destroy(tenon_session **pointer) {
     for (int32_t i = 0; i < session->plan_count; i++)
         tn_plan_drop(&session->plans[i]);
     tn_plan_drop(&session->latest);
+    tn_partition_family_destroy(&session->plan_options.family);
     tenon_graph_destroy(&session->graph);
     tenon_pass_list_destroy(&session->passes);
     free(session->plans);
