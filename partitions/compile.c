@@ -22,6 +22,7 @@ typedef struct tn_compiled {
     const_dnnl_graph_tensor_t *in_tensors, *out_tensors;
     int32_t in_count, out_count;
     int threads;
+    bool ran, spoilt; /* spoilt: its first run failed, see tn_engine_spoil */
     /* oneDNN means execution to be safe from several threads; heap corruption has been reported all
      * the same (uxlfoundation/oneDNN issue 4381), so the executions of one partition take turns. */
     pthread_mutex_t lock;
@@ -259,12 +260,18 @@ static dnnl_status_t rebind(port *ports, int32_t count, void *const *memory) {
 tenon_status tn_partition_execute(tn_partition *partition, void *const *in, void *const *out) {
     tn_compiled *c = partition->compiled;
     pthread_mutex_lock(&c->lock);
-    dnnl_status_t status = rebind(c->in, c->in_count, in);
+    dnnl_status_t status = c->spoilt ? dnnl_out_of_memory : rebind(c->in, c->in_count, in);
     if (status == dnnl_success)
         status = rebind(c->out, c->out_count, out);
-    if (status == dnnl_success)
+    if (status == dnnl_success) {
         status = tn_shim_execute(c->code, c->stream, (size_t)c->in_count, c->in_tensors,
                                  (size_t)c->out_count, c->out_tensors, c->threads);
+        if (status != dnnl_success && !c->ran) {
+            c->spoilt = true;
+            tn_engine_spoil();
+        }
+        c->ran = true;
+    }
     pthread_mutex_unlock(&c->lock);
     if (status == dnnl_success)
         return TENON_OK;

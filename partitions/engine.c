@@ -2,6 +2,7 @@
  * plain pointers to it. */
 #include "partitions/internal.h"
 #include "partitions/pool.h"
+#include "partitions/shim.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +16,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static dnnl_engine_t engine;
 static tn_isa engine_isa;
-static bool isa_settled;
+static bool isa_settled, spoilt;
 static tn_caps caps;
 static int64_t sets;
 static size_t used_bytes, left_bytes;
@@ -115,17 +116,11 @@ static void fill_caps(void) {
 #endif
 }
 
-static void *allocate(size_t size, size_t alignment) {
-    return tn_pool_alloc(size, alignment);
-}
-
-/* Kept for as long as the process, as oneDNN keeps only its address. */
-static dnnl_graph_allocator_t allocator;
-
 static tenon_status start(void) {
+    dnnl_graph_allocator_t allocator;
     dnnl_status_t status = dnnl_graph_set_constant_tensor_cache_capacity(dnnl_cpu, CONSTANT_CACHE);
     if (status == dnnl_success)
-        status = dnnl_graph_allocator_create(&allocator, allocate, tn_pool_free);
+        status = dnnl_graph_allocator_create(&allocator, tn_shim_allocate, tn_pool_free);
     if (status == dnnl_success)
         status = dnnl_graph_make_engine_with_allocator(&engine, dnnl_cpu, 0, allocator);
     if (status != dnnl_success) {
@@ -186,12 +181,18 @@ static void empty_caches(bool last) {
     tn_pool_trim();
 }
 
+void tn_engine_spoil(void) {
+    pthread_mutex_lock(&lock);
+    spoilt = true;
+    pthread_mutex_unlock(&lock);
+}
+
 void tn_engine_leave(size_t bytes) {
     pthread_mutex_lock(&lock);
     sets--;
     used_bytes -= bytes;
     left_bytes += bytes;
-    if (sets == 0 || left_bytes > used_bytes) {
+    if (!spoilt && (sets == 0 || left_bytes > used_bytes)) {
         empty_caches(sets == 0);
         left_bytes = 0;
     }

@@ -33,6 +33,9 @@ const tn_caps *tn_engine_caps(void); /* after tn_engine_start */
 void tn_engine_enter(void);
 void tn_engine_use(size_t bytes);
 void tn_engine_leave(size_t bytes);
+/* A partition failed while it packed its weights: oneDNN's cache then holds a promise that nobody
+ * keeps, over which emptying it would hang, so that it stays as it is from now on. */
+void tn_engine_spoil(void);
 /* The first of 2^32 ids that nobody else has: equal ids would share compiled kernels, and packed
  * weights with them. */
 size_t tn_engine_ids(void);

@@ -52,7 +52,12 @@ void *tn_pool_alloc(size_t size, size_t alignment) {
             return (char *)kept + HEADER;
     }
     size_t room = alignment <= HEADER ? HEADER : alignment;
-    char *block = aligned_alloc(room, (rounded + 2 * room - 1) / room * room);
+    size_t whole = (rounded + 2 * room - 1) / room * room;
+    char *block = aligned_alloc(room, whole);
+    if (!block) { /* what lies in the lists may be what is missing */
+        tn_pool_trim();
+        block = aligned_alloc(room, whole);
+    }
     if (!block)
         return NULL;
     header *made = (header *)(void *)(block + room - HEADER);

@@ -1,4 +1,5 @@
 #include "partitions/shim.h"
+#include "partitions/pool.h"
 #include <new>
 #include <omp.h>
 #include <oneapi/dnnl/dnnl_common.hpp>
@@ -48,6 +49,13 @@ template <typename F> dnnl_status_t with_threads(int threads, F call) {
 }
 
 } // namespace
+
+void *tn_shim_allocate(size_t size, size_t alignment) {
+    void *memory = tn_pool_alloc(size, alignment);
+    if (!memory)
+        throw std::bad_alloc();
+    return memory;
+}
 
 dnnl_status_t tn_shim_partition(dnnl_graph_graph_t graph) {
     return guarded([&] {

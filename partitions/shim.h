@@ -9,6 +9,10 @@
 extern "C" {
 #endif
 
+/* The allocator that oneDNN is given. It does not look whether it got memory, so being out of it is
+ * an exception. */
+void *tn_shim_allocate(size_t size, size_t alignment);
+
 /* Finalizes the graph and finds its partitions. */
 dnnl_status_t tn_shim_partition(dnnl_graph_graph_t graph);
 
