@@ -33,6 +33,54 @@ static tn_class class_between(tenon_dtype from, tenon_dtype to) {
 
 enum { TILE = 16 };
 
+/* Full tiles in vectors. Unaligned rows of eight elements; shuffles within lanes of 16 bytes, as
+ * every level has them, but for the last step. */
+typedef uint32_t words __attribute__((vector_size(32), aligned(4), may_alias));
+typedef uint16_t shorts __attribute__((vector_size(16), aligned(2), may_alias));
+
+/* Transposes 8x8 by swapping off-diagonal blocks of 4, 2 and 1: the shuffles that do it for rows j
+ * and j + step. */
+#define SWAP(step, ...)                                            \
+    _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) {          \
+        if (j & (step))                                            \
+            continue;                                              \
+        vector upper = r[j], lower = r[j + (step)];                \
+        const vector masks[2] = {__VA_ARGS__};                     \
+        r[j] = __builtin_shuffle(upper, lower, masks[0]);          \
+        r[j + (step)] = __builtin_shuffle(upper, lower, masks[1]); \
+    }
+#define TRANSPOSE(name, VECTOR)                                                                   \
+    static inline void name(char *to, int64_t to_row, const char *from, int64_t from_step) {      \
+        typedef VECTOR vector;                                                                    \
+        vector r[8];                                                                              \
+        _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) r[j] =                                \
+            *(const vector *)(from + j * from_step);                                              \
+        SWAP(4, {0, 1, 2, 3, 8, 9, 10, 11}, {4, 5, 6, 7, 12, 13, 14, 15})                         \
+        SWAP(2, {0, 1, 8, 9, 4, 5, 12, 13}, {2, 3, 10, 11, 6, 7, 14, 15})                         \
+        SWAP(1, {0, 8, 2, 10, 4, 12, 6, 14}, {1, 9, 3, 11, 5, 13, 7, 15})                         \
+        _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) * (vector *)(to + j * to_row) = r[j]; \
+    }
+TRANSPOSE(transpose_words, words)
+TRANSPOSE(transpose_shorts, shorts)
+
+/* A full tile of elements of `size` bytes, if there is a fast way. */
+static inline bool move_full(int64_t size, char *to, int64_t to_row, const char *from,
+                             int64_t from_step) {
+    if (size != 4 && size != 2)
+        return false;
+    for (int64_t i = 0; i < TILE; i += 8) {
+        for (int64_t row = 0; row < TILE; row += 8) {
+            char *part = to + row * to_row + i * size;
+            const char *block = from + i * from_step + row * size;
+            if (size == 4)
+                transpose_words(part, to_row, block, from_step);
+            else
+                transpose_shorts(part, to_row, block, from_step);
+        }
+    }
+    return true;
+}
+
 /* One dtype: rows that are packed on both sides, rows of one repeated element, transposes in tiles,
  * and anything else. */
 #define MOVE(TYPE)                                                                              \
@@ -53,6 +101,8 @@ enum { TILE = 16 };
     /* `n` by `rows`; `to` is packed along n, `from` along rows. */                             \
     static void move_tile_##TYPE(char *to, int64_t to_row, const char *from, int64_t from_step, \
                                  int64_t n, int64_t rows) {                                     \
+        if (n == TILE && rows == TILE && move_full(sizeof(TYPE), to, to_row, from, from_step))  \
+            return;                                                                             \
         if (n < 8) {                                                                            \
             for (int64_t i = 0; i < n; i++) {                                                   \
                 const TYPE *line = (const TYPE *)(from + i * from_step);                        \
