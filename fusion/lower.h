@@ -46,7 +46,8 @@
     X(inner, inner)                                                                                \
     X(addbmm, addbmm)                                                                              \
     X(bilinear, bilinear)                                                                          \
-    X(tensordot, tensordot)
+    X(tensordot, tensordot)                                                                        \
+    X(_scaled_dot_product_flash_attention_for_cpu, flash_attention)
 
 #define X(op, function) tenon_status tn_lower_##function(tenon_node *, tenon_value **);
 TN_LOWER_LIST(X)

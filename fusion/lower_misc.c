@@ -206,3 +206,13 @@ tenon_status tn_lower_broadcast_tensors(tenon_node *node, tenon_value **with) {
     }
     return TENON_OK;
 }
+
+tenon_status tn_lower_flash_attention(tenon_node *node, tenon_value **with) {
+    const tenon_arg *a = node->args;
+    if (node->outputs[1]->use_count)
+        return tn_pass_refuse(node, "its second result (logsumexp) is not supported");
+    if (tn_arg_float(node, 3, 0) != 0)
+        return tn_pass_refuse(node, "dropout in training is random; export the model after eval()");
+    return tn_emit(node, TN_OP_scaled_dot_product_attention, with,
+                   TN_ARGS(a[0], a[1], a[2], a[5], FLT(0), a[4], a[6], BOO(false)));
+}

@@ -22,6 +22,7 @@
     X("linear_shapes", linear_shapes, SHAPES, false, "linear layers behind views are found")       \
     X("views_linear", views, SHAPES, false, "views around linear layers cancel")                   \
     X("norms", norms, SHAPES, false, "layer norm and rms norm are found")                          \
+    X("attention", attention, SHAPES, false, "scaled dot-product attention is found")              \
     X("spatial", spatial, SHAPES, false, "adaptive pools become pools, channel shuffles are found") \
     X("views_last", views, SHAPES, false, "what the other passes left of views cancels")           \
     X("merge_shapes", merge, SHAPES, false, "equal nodes become one")                              \

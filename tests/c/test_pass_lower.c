@@ -77,6 +77,14 @@ START_TEST(training_is_refused) {
 }
 END_TEST
 
+START_TEST(what_cannot_be_lowered_is_refused) {
+    pass_refuses("graph g { input %q: float32[1, 1, 2, 4]\n"
+                 "  %y, %l = aten._scaled_dot_product_flash_attention_for_cpu(%q, %q, %q)\n"
+                 "  output \"o\" = %l }",
+                 "lower_all", "'y'");
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("pass_lower");
     TCase *tests = tcase_create("all");
@@ -86,6 +94,7 @@ int main(void) {
     tcase_add_test(tests, copies_asserts_and_dropout_go);
     tcase_add_test(tests, indices_that_are_read_stay);
     tcase_add_test(tests, training_is_refused);
+    tcase_add_test(tests, what_cannot_be_lowered_is_refused);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

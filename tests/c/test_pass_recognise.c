@@ -174,12 +174,67 @@ START_TEST(layer_norm_needs_gamma_of_its_own_shape) {
 }
 END_TEST
 
+/* ---- Attention ---- */
+
+#define QKV                                                                                        \
+    "const %q: float32[2, 3, 4, 8] = random(1)\nconst %k: float32[2, 3, 5, 8] = random(2)\n"       \
+    "const %v: float32[2, 3, 5, 6] = random(3)\n"
+#define SCORES                                                                                     \
+    "%qs = aten.mul.Scalar(%q, 0.5946035575013605)\n%kt = aten.permute(%k, [0, 1, 3, 2])\n"        \
+    "%ks = aten.mul.Scalar(%kt, 0.5946035575013605)\n%qe = aten.expand(%qs, [2, 3, 4, 8])\n"       \
+    "%qv = aten.view(%qe, [6, 4, 8])\n%kv = aten.view(%ks, [6, 8, 5])\n%p = aten.bmm(%qv, %kv)\n"  \
+    "%s0 = aten.view(%p, [2, 3, 4, 5])\n"
+#define GUARD                                                                                      \
+    "%w0 = aten._softmax(%s, -1, false)\n%eq = aten.eq.Scalar(%s, -inf)\n"                         \
+    "%no = aten.logical_not(%eq)\n%any = aten.any.dim(%no, -1, true)\n"                            \
+    "%none = aten.logical_not(%any)\n%zero = aten.full_like(%w0, 0)\n"                             \
+    "%w = aten.where.self(%none, %zero, %w0)\n"
+#define VALUES                                                                                     \
+    "%we = aten.view(%w, [6, 4, 5])\n%vv = aten.view(%v, [6, 5, 6])\n%y0 = aten.bmm(%we, %vv)\n"   \
+    "%y = aten.view(%y0, [2, 3, 4, 6])\noutput \"o\" = %y }"
+
+static const struct {
+    bool matches;
+    const char *text;
+} attentions[] = {
+    {true, "graph g {" QKV "const %m: float32[4, 5] = random(4)\n" SCORES "%s = aten.add.Tensor(%s0, %m)\n" GUARD VALUES},
+    /* the first row of the mask takes everything */
+    {true, "graph g {" QKV "const %m: float32[1, 4, 5] = {-inf, -inf, -inf, -inf, -inf, 0, -inf, 0, 0, 0, 0, 0, 0, 0, 0,"
+           " 0, 0, 0, 0, -inf}\n" SCORES "%s = aten.add.Tensor(%m, %s0)\n" GUARD VALUES},
+    {true, "graph g {" QKV SCORES "%s = aten.view(%s0, [2, 3, 4, 5])\n" GUARD VALUES},
+    {true, "graph g {" QKV SCORES "%w = aten._softmax(%s0, 3, false)\n" VALUES},
+    {true, "graph g {" QKV SCORES "%s = aten.div.Tensor(%s0, 2.0)\n%w = aten._softmax(%s, 3, false)\n" VALUES},
+    {true, "graph g {" QKV "const %m: float32[4, 5] = random(4)\n" SCORES
+           "%s = aten.add.Tensor(%s0, %m)\n%w = aten._softmax(%s, -1, false)\n" VALUES},
+    {true, "graph g {" QKV SCORES "%w = aten._safe_softmax(%s0, -1)\n" VALUES},
+    /* softmax over another dimension; scores that are returned too; a mask with more dimensions */
+    {false, "graph g {" QKV SCORES "%w = aten._softmax(%s0, 2, false)\n" VALUES},
+    {false, "graph g {" QKV SCORES "%w = aten._softmax(%s0, 3, false)\noutput \"w\" = %w\n" VALUES},
+    /* no guard: a row that is masked altogether is NaN */
+    {false, "graph g {" QKV "const %m: float32[4, 5] = {-inf, -inf, -inf, -inf, -inf, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,"
+            " 0, 0, 0, 0, 0}\n" SCORES "%s = aten.add.Tensor(%s0, %m)\n%w = aten._softmax(%s, -1, false)\n" VALUES},
+};
+
+START_TEST(attention) {
+    const char *text = attentions[_i].text;
+    tenon_graph *graph = pass_parse(text);
+    pass_run_all(graph, "lower views attention views dead_shapes");
+    ck_assert_msg(count_op(graph, "aten.scaled_dot_product_attention") == attentions[_i].matches,
+                  "case %d", _i);
+    if (attentions[_i].matches)
+        ck_assert_int_eq(tenon_graph_node_count(graph), 1);
+    tenon_graph_destroy(&graph);
+    pass_same(text, "lower views attention", 2e-6);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("pass_recognise");
     TCase *tests = tcase_create("all");
     tcase_add_loop_test(tests, patterns, 0, (int)(sizeof cases / sizeof *cases));
     tcase_add_test(tests, whole_patterns_leave_one_node);
     tcase_add_test(tests, layer_norm_needs_gamma_of_its_own_shape);
+    tcase_add_loop_test(tests, attention, 0, (int)(sizeof attentions / sizeof *attentions));
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
