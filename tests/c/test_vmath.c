@@ -1,8 +1,10 @@
 /* The float functions of kernels/vmath.h against the C library's in double, over the floats in
  * steps of a prime. */
 #include "kernels/vmath.h"
+#include "run_node.h"
 #include <check.h>
 #include <stdio.h>
+#include <tenon/tenon.h>
 
 typedef float (*float_fn)(float);
 typedef double (*double_fn)(double);
@@ -55,6 +57,41 @@ START_TEST(test_ulp) {
 }
 END_TEST
 
+/* The same bounds where the compiler made vectors of them: the kernels, at every ISA level. */
+START_TEST(test_ulp_of_kernels) {
+    enum { STEP = 40009 };
+    int64_t n = 0, room = (1ll << 32) / STEP + 1;
+    float *x = malloc((size_t)room * sizeof *x);
+    for (uint64_t u = 0; u < 1ull << 32; u += STEP) {
+        float v = tn_bits_float((uint32_t)u);
+        if (v >= cases[_i].low && v <= cases[_i].high)
+            x[n++] = v;
+    }
+    char op[32];
+    tenon_graph *graph = NULL;
+    tenon_node *node = NULL;
+    tenon_view view = tn_view_make(x, TENON_FLOAT32, 1, &n);
+    snprintf(op, sizeof op, "aten.%s", cases[_i].name);
+    ck_assert_int_eq(tenon_graph_create("vmath", &graph), TENON_OK);
+    tenon_arg arg = tenon_arg_value(run_constant(graph, &view));
+    ck_assert_int_eq(tenon_graph_add_node(graph, op, NULL, &arg, 1, &node), TENON_OK);
+    for_each_isa(isa) {
+        tenon_tensor *out = NULL;
+        ck_assert_int_eq(run_node(node, isa, 1, RUN_PACKED, &out), TENON_OK);
+        const float *got = tenon_tensor_view(out)->data;
+        for (int64_t i = 0; i < n; i++) {
+            double error = ulps(got[i], cases[_i].exact((double)x[i]));
+            if (error > cases[_i].ulp)
+                ck_abort_msg("%s (%s) is off by %g ulp at %.9g", op, tn_isa_text(isa), error,
+                             (double)x[i]);
+        }
+        tenon_tensor_destroy(&out);
+    }
+    tenon_graph_destroy(&graph);
+    free(x);
+}
+END_TEST
+
 START_TEST(test_ends) {
     ck_assert(isnan(tn_expf(NAN)) && isnan(tn_expm1f(NAN)) && isnan(tn_logf(NAN)) &&
               isnan(tn_log1pf(NAN)));
@@ -95,6 +132,7 @@ int main(void) {
     TCase *tcase = tcase_create("vmath");
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, test_ulp, 0, (int)(sizeof(cases) / sizeof(cases[0])));
+    tcase_add_loop_test(tcase, test_ulp_of_kernels, 0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_test(tcase, test_ends);
     tcase_add_test(tcase, test_gelu);
     suite_add_tcase(suite, tcase);
