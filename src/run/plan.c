@@ -119,6 +119,7 @@ static tenon_status make_operands(planner *p, tn_step *step, int in_count, int o
 
 static tenon_status kernel_step(planner *p, tenon_node *node, tn_step *step) {
     step->node = node;
+    step->copy = node->op->id == TN_OP_clone;
     step->kernel = tn_kernel_get(node->op->id, p->options->isa);
     if (!step->kernel)
         return tn_fail(TENON_UNSUPPORTED, "node '%s': no kernel computes %s", node->name,
@@ -180,14 +181,8 @@ static tenon_status make_steps(planner *p) {
         plan->operand_count += step->in_count + step->out_count;
         plan->step_count++;
     }
-    for (tenon_node *node = plan->graph->first; node; node = node->next)
-        node->mark = 0;
-    for (const tn_layout_copy *copy = p->layout.copies; copy; copy = copy->next) {
+    for (const tn_layout_copy *copy = p->layout.copies; copy; copy = copy->next)
         copy->node->reason = copy->reason;
-        copy->node->mark = 1;
-    }
-    for (int32_t s = 0; s < plan->step_count; s++)
-        plan->steps[s].copy = !plan->steps[s].partition && plan->steps[s].node->mark == 1;
     return TENON_OK;
 }
 

@@ -46,7 +46,7 @@ typedef struct tn_step {
     tn_operand *in, *out;
     int32_t *param_first; /* kernels: tn_call.first */
     int32_t in_count, out_count;
-    bool copy; /* inserted by tn_layout_make */
+    bool copy; /* it only copies */
 } tn_step;
 
 /* A graph output: a value's place, or a literal kept in `literal`. */
