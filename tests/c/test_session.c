@@ -318,7 +318,7 @@ START_TEST(steps_tell_where_nodes_run) {
         ck_assert_str_ne(step.reason, "");
         copies += step.kind == TENON_STEP_COPY;
     }
-    ck_assert_int_eq(copies, 1);
+    ck_assert_int_eq(copies, 2);
     FAILS(tenon_session_get_step(session, 3, &step), TENON_INVALID_ARGUMENT, "no step 3");
     tenon_session_destroy(&session);
 }
