@@ -17,6 +17,7 @@
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
 #include <math.h>
+#include <string.h>
 
 typedef struct attention {
     tenon_value *q, *k, *v, *mask;
@@ -200,37 +201,51 @@ static const tenon_node *scaled_product_of(attention *a, tenon_value *scores) {
     return tn_only_by(through_view(rest), TN_OP_bmm);
 }
 
+/* An operand of a bmm in the scores' leading sizes: what stands before its view, or else another view of it (views that
+ * came before may have merged with that one). */
+static tenon_status with_heads(tenon_node *at, const tenon_value *scores, tenon_value *value,
+                               tenon_value **out) {
+    int64_t shape[TENON_MAX_RANK];
+    int rank = scores->rank;
+    for (int i = 0; i < rank; i++)
+        shape[i] = i < rank - 2 ? scores->shape[i] : tn_size_of(value, i - rank);
+    tenon_value *before = through_view(value);
+    if (before != value && tn_value_static(before) && before->rank == rank &&
+        memcmp(before->shape, shape, (size_t)rank * sizeof *shape) == 0) {
+        *out = before;
+        return TENON_OK;
+    }
+    return tn_emit_view(at, value, shape, rank, out);
+}
+
 /* The second factor of a product, k^T, back to k: (.., d, t) -> (.., t, d). A new permute when there is none to take off. */
-static tenon_status key_of(tenon_node *at, attention *a, tenon_value *right) {
-    right = unscale(through_view(unscale(right, &a->scale)), &a->scale);
+static tenon_status key_of(tenon_node *at, attention *a, const tenon_value *scores,
+                           tenon_value *right) {
+    right = unscale(right, &a->scale);
+    TN_TRY(with_heads(at, scores, right, &right));
+    right = unscale(right, &a->scale);
     const tenon_node *permute = tn_made_by(right, TN_OP_permute);
     if (permute && swaps_last(permute, right->rank)) {
         a->k = unscale(tn_arg_value(permute, 0), &a->scale);
         return TENON_OK;
     }
     int64_t order[TENON_MAX_RANK];
-    if (right->rank < 2)
-        return TENON_OK;
     for (int i = 0; i < right->rank; i++)
         order[i] = i < right->rank - 2 ? i : 2 * right->rank - 3 - i;
     return tn_emit_permute(at, right, order, right->rank, &a->k);
 }
 
-/* The same leading sizes, and matrices that fit. */
-static bool shapes_fit(const attention *a, const tenon_value *out) {
-    const tenon_value *all[] = {a->q, a->k, a->v};
-    for (int i = 0; i < 3; i++) {
-        if (!tn_value_static(all[i]) || all[i]->rank != a->q->rank || all[i]->rank < 3 ||
-            all[i]->rank > 4 || all[i]->dtype != a->q->dtype || !tn_is_float_value(all[i]))
+/* q, k and v of one float dtype, over 1 or 2 dimensions of heads. */
+static bool operands_fit(const tenon_node *first, const tenon_node *second,
+                         const tenon_value *scores) {
+    const tenon_value *all[] = {tn_arg_value(first, 0), tn_arg_value(first, 1),
+                                tn_arg_value(second, 1)};
+    for (int i = 0; i < 3; i++)
+        if (!all[i] || !tn_value_static(all[i]) || all[i]->dtype != scores->dtype)
             return false;
-        for (int d = 0; d < a->q->rank - 2; d++)
-            if (all[i]->shape[d] != a->q->shape[d])
-                return false;
-    }
-    return tn_size_of(a->q, -1) == tn_size_of(a->k, -1) &&
-           tn_size_of(a->k, -2) == tn_size_of(a->v, -2) &&
-           tn_size_of(a->q, -2) == tn_size_of(out, -2) &&
-           tn_size_of(a->v, -1) == tn_size_of(out, -1);
+    return (scores->rank == 3 || scores->rank == 4) && tn_is_float_value(scores) &&
+           tn_size_of(first->outputs[0], -1) == tn_size_of(scores, -1) &&
+           tn_size_of(first->outputs[0], -2) == tn_size_of(scores, -2);
 }
 
 static tenon_status emit(tenon_node *node, const attention *a, tenon_value **with) {
@@ -260,12 +275,14 @@ static tenon_status match(tenon_node *node, tenon_value **with) {
     }
     if (!first || (a.mask && !a.guarded && !keeps_rows(a.mask)))
         return TENON_OK;
-    a.q = unscale(through_view(unscale(tn_arg_value(first, 0), &a.scale)), &a.scale);
-    a.v = through_view(tn_arg_value(node, 1));
-    if (scores->rank != a.q->rank) /* then the mask is not over heads and queries */
+    if (!operands_fit(first, node, scores))
         return TENON_OK;
-    TN_TRY(key_of(node, &a, tn_arg_value(first, 1)));
-    return a.k && shapes_fit(&a, node->outputs[0]) ? emit(node, &a, with) : TENON_OK;
+    a.q = unscale(tn_arg_value(first, 0), &a.scale);
+    TN_TRY(with_heads(node, scores, a.q, &a.q));
+    a.q = unscale(a.q, &a.scale);
+    TN_TRY(with_heads(node, scores, tn_arg_value(node, 1), &a.v));
+    TN_TRY(key_of(node, &a, scores, tn_arg_value(first, 1)));
+    return emit(node, &a, with);
 }
 
 tenon_status tn_pass_attention(tenon_graph *graph, bool *changed, void *user) {

@@ -130,11 +130,26 @@ static void scale_block(const tenon_view *to, const tenon_view *from, int dim, c
                     in + i * from->strides[dim] * size, scale);
 }
 
+/* The usual case: each channel is one block of floats. */
+static void scale_rows(const folding *f, const tenon_view *to, const tenon_view *from) {
+    int64_t row = from->strides[0];
+    const float *in = from->data;
+    float *out = to->data;
+    for (int64_t o = 0; o < f->channels; o++)
+        for (int64_t i = 0; i < row; i++)
+            out[o * row + i] = (float)((double)in[o * row + i] * f->scale[o]);
+}
+
 /* Walks the two outer dimensions, where the channel is decided. */
 static void scale_weight(const folding *f, const tenon_view *to, const tenon_view *from) {
     int64_t size = (int64_t)tenon_dtype_size(to->dtype), per_group = 0;
     bool transposed = tn_node_is(f->product, TN_OP_convolution) && tn_arg_bool(f->product, 6);
     bool columns = tn_node_is(f->product, TN_OP_addmm);
+    if (!transposed && !columns && to->dtype == TENON_FLOAT32 && tenon_view_is_contiguous(from) &&
+        tenon_view_numel(from) == f->channels * from->strides[0]) {
+        scale_rows(f, to, from);
+        return;
+    }
     if (transposed)
         per_group = from->shape[0] / tn_arg_int(f->product, 8, 1);
     for (int64_t i = 0; i < from->shape[0]; i++) {
