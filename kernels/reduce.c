@@ -358,6 +358,7 @@ static recipe find_recipe(const tenon_node *node, int rank) {
         r.integer_only_if_in = true;
         empty_is_all = false;
         break;
+    case TN_OP_count_nonzero:
     case TN_OP_count_nonzero_dim_IntList:
         r.fold = FOLD_NONZERO;
         r.integer_only_if_in = true;
@@ -365,12 +366,17 @@ static recipe find_recipe(const tenon_node *node, int rank) {
     case TN_OP_var:
     case TN_OP_var_dim:
     case TN_OP_var_correction:
+    case TN_OP_var_mean:
+    case TN_OP_var_mean_dim:
     case TN_OP_var_mean_correction:
         r.ending = END_VAR;
         r.correction = correction_of(node);
         break;
+    case TN_OP_std:
     case TN_OP_std_dim:
     case TN_OP_std_correction:
+    case TN_OP_std_mean:
+    case TN_OP_std_mean_dim:
         r.ending = END_STD;
         r.correction = correction_of(node);
         break;

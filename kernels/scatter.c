@@ -393,6 +393,38 @@ tenon_status TN_K(one_hot)(tn_call *call) {
     return TENON_OK;
 }
 
+/* The elements where the mask is true, in row-major order; how many there are was planned. */
+tenon_status TN_K(masked_select)(tn_call *call) {
+    const tenon_view *in = tn_call_in(call, 0), *mask = tn_call_in(call, 1), *out = &call->out[0];
+    int64_t shape[TENON_MAX_RANK], found = 0;
+    int rank = in->rank > mask->rank ? in->rank : mask->rank;
+    for (int d = 0; d < rank; d++) {
+        int a = d - (rank - in->rank), b = d - (rank - mask->rank);
+        shape[d] = a >= 0 && (b < 0 || in->shape[a] != 1) ? in->shape[a] : mask->shape[b];
+    }
+    tenon_view s = tn_expanded(in, rank, shape), m = tn_expanded(mask, rank, shape);
+    size_t size = tenon_dtype_size(in->dtype);
+    tn_walk w = tn_walk_make();
+    for (int d = 0; d < rank; d++)
+        tn_walk_dim(&w, shape[d], tn_step(&s, d), tn_step(&m, d), 0);
+    if (w.count > 0)
+        tn_walk_seek(&w, 0);
+    for (int64_t i = 0; i < w.count; i++) {
+        if (((const uint8_t *)m.data)[w.at[1]]) {
+            if (found < out->shape[0])
+                TN_K(move_run)
+                ((char *)out->data + found * tn_step(out, 0), 0, (const char *)s.data + w.at[0], 0,
+                 size, 1);
+            found++;
+        }
+        tn_walk_next(&w);
+    }
+    if (found != out->shape[0])
+        return tn_call_fail(call, "the mask selects %lld elements, %lld were planned for",
+                            (long long)found, (long long)out->shape[0]);
+    return TENON_OK;
+}
+
 /* The row-major coordinates of the elements that are not 0; how many there are was planned. */
 tenon_status TN_K(nonzero)(tn_call *call) {
     const tenon_view *in = tn_call_in(call, 0), *out = &call->out[0];

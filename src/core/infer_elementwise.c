@@ -101,7 +101,9 @@ tenon_status tn_infer_arithmetic(tn_infer *infer) {
     case TN_OP_fmin:
     case TN_OP_heaviside:
     case TN_OP_maximum:
+    case TN_OP_max_other:
     case TN_OP_minimum:
+    case TN_OP_min_other:
         break;
     case TN_OP_hypot:
         if (!tn_dtype_is_float(dtype))

@@ -322,6 +322,23 @@ tenon_status tn_infer_nonzero(tn_infer *infer) {
     return TENON_OK;
 }
 
+tenon_status tn_infer_masked_select(tn_infer *infer) {
+    tn_meta self, mask;
+    TN_TRY(tn_need_tensor(infer, 0, &self));
+    TN_TRY(tn_need_tensor(infer, 1, &mask));
+    if (mask.dtype != TENON_BOOL)
+        return tn_infer_fail(infer, "'mask' is %s, but needs bool", tenon_dtype_text(mask.dtype));
+    TN_TRY(tn_infer_broadcast(infer, &self, &mask));
+    int64_t count = tn_constant_nonzero(infer->node->args[1].as.value);
+    int64_t all = tn_numel(self.rank, self.shape), masked = tn_numel(mask.rank, mask.shape);
+    if (count < 0)
+        return unsupported_size(infer);
+    if (all < 0)
+        return tn_infer_fail(infer, "self and mask broadcast to too large a shape");
+    infer->out[0] = (tn_meta){self.dtype, 1, {masked ? all / masked * count : 0}};
+    return TENON_OK;
+}
+
 tenon_status tn_infer_search(tn_infer *infer) {
     bool bucketize = infer->op->id == TN_OP_bucketize_Tensor;
     tn_meta sorted, values, sorter;

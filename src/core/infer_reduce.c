@@ -93,6 +93,7 @@ tenon_status tn_infer_reduce(tn_infer *infer) {
         out->dtype = in.dtype == TENON_UINT8 ? TENON_UINT8 : TENON_BOOL;
         empty_is_all = false;
         break;
+    case TN_OP_count_nonzero:
     case TN_OP_count_nonzero_dim_IntList:
         out->dtype = TENON_INT64;
         break;

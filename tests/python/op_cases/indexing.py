@@ -81,6 +81,8 @@ def by_lists(g):
     for view in (x, x.permute(2, 1, 0).contiguous().permute(2, 1, 0)):
         for indices in lists:
             g.case("aten.index.Tensor", view, indices)
+    g.case("aten._unsafe_index.Tensor", x, [a, None, b])
+    g.case("aten._unsafe_index_put", x, [a, b], torch.tensor(-1.0))
     g.case("aten.index.Tensor", x[:, :1].expand(3, 4, 5), [a, None, b])
     for dtype in DTYPES:
         g.case("aten.index.Tensor", counted(3, 2, dtype=dtype), [a])
@@ -183,6 +185,12 @@ def scatters(g):
     g.case("aten.one_hot", torch.tensor(1), 2)
     g.error("aten.one_hot", index(0, 4), 4)
     g.error("aten.one_hot", index(-1, 0), 4)
+    g.case("aten.masked_select", x, x % 3 == 0)
+    g.case("aten.masked_select", x.t(), mask.t())
+    g.case("aten.masked_select", x[:, :1].long(), mask)
+    g.case("aten.masked_select", torch.tensor(3.0), torch.tensor(True))
+    g.error("aten.masked_select", x, torch.ones(3, dtype=torch.bool))
+    g.error("aten.masked_select", x, x)
     for y in (x % 3, (x % 2).bool(), torch.zeros(2, 2), torch.tensor([NAN, 0.0]), (x % 3).t()):
         g.case("aten.nonzero", y)
 

@@ -145,6 +145,10 @@ def truths(g):
     for x in (g.bools(3, 4), g.integers(0, 2, 3, 4), torch.tensor([[1.0, 0.0], [NAN, -0.0]])):
         for dim in ([], [0], [1], [0, 1]):
             g.case("aten.count_nonzero.dim_IntList", x, dim)
+        g.case("aten.count_nonzero", x)
+        g.case("aten.count_nonzero", x, -1)
+    g.case("aten.max.other", torch.tensor([1.0, NAN, -2.0]), torch.tensor([[0.5], [NAN]]))
+    g.case("aten.min.other", torch.tensor([1, 5]), torch.tensor(2))
 
 
 def spread(g):
@@ -155,8 +159,11 @@ def spread(g):
             g.case("aten.var_mean.correction", x, dim, correction=1)
             g.case("aten.var.dim", x, dim, False)
             g.case("aten.std.dim", x, dim, True, True)
-        g.case("aten.var", x)
-        g.case("aten.var", x, False)
+        for op in ("var", "std", "var_mean", "std_mean"):
+            g.case("aten." + op, x)
+            g.case("aten." + op, x, False)
+        g.case("aten.var_mean.dim", x, [1])
+        g.case("aten.std_mean.dim", x, [0], False, True)
     for dtype in HALVES:
         g.case("aten.var_mean.correction", g.randn(4, 6, dtype=dtype), [1], correction=0)
         g.case("aten.std.correction", g.randn(4, 6, dtype=dtype), [0])
