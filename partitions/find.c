@@ -146,7 +146,7 @@ static void ends(finder *f, tenon_node *node) {
     }
 }
 
-/* Faults of this version: keeps apart what it would fuse wrongly. */
+/* Keeps apart what this version would fuse wrongly, or slowly. */
 static void keep_apart(finder *f) {
     tn_builder *b = &f->b;
     for (int32_t i = 0; i < f->mapped; i++) {
@@ -156,7 +156,13 @@ static void keep_apart(finder *f) {
         bool ordered = op->kind == dnnl_graph_op_subtract || op->kind == dnnl_graph_op_divide;
         if (ordered && !b->caps->right_side_safe && b->tensors[op->in[1]].producer >= 0)
             end(f, op->in[1]);
-        if (b->caps->deconv_binary || !tn_kind_binary(op->kind))
+        if (!tn_kind_binary(op->kind))
+            continue;
+        if (tn_fuses_slowly(b, op)) {
+            for (int k = 0; k < op->in_count; k++)
+                end(f, op->in[k]);
+        }
+        if (b->caps->deconv_binary)
             continue;
         for (int k = 0; k < op->in_count; k++) {
             int32_t at = b->tensors[op->in[k]].producer;
@@ -387,6 +393,12 @@ static tenon_status keep_all(finder *f) {
         for (int32_t i = heads[p]; i >= 0; i = next[i])
             members[count++] = i;
         if (count == 0)
+            continue;
+        if (tn_starts_slowly(b, members, count) && b->ops[members[0]].node->mark != ALONE) {
+            b->ops[members[0]].node->mark = ALONE;
+            f->again = true;
+        }
+        if (f->again)
             continue;
         const char *reason = tn_not_worth(b, members, count);
         if (!reason) {

@@ -114,6 +114,10 @@ bool tn_map_MaxPool(tn_builder *b, tenon_node *node) {
         return tn_refuse(b, "its window is not made of numbers");
     if (!read_window(b, node, &w))
         return false;
+    for (int d = 0; d < w.dims; d++) {
+        if (w.dilations[d] != 1)
+            return tn_refuse(b, "oneDNN pools with dilation in its reference code only");
+    }
     pool(b, node, dnnl_graph_op_max_pool, &w);
     tn_b_set_ints(b, dnnl_graph_op_attr_dilations, w.dilations, w.dims);
     return true;

@@ -160,6 +160,8 @@ static bool check_attention(tn_builder *b, tenon_node *node) {
     if (mask && (!tn_b_check(b, node, mask) || mask->rank < 2 || !mask_is_safe(mask)))
         return tn_refuse(
             b, "its mask might hide whole rows, which gives 0 in PyTorch and NaN in oneDNN");
+    if (tn_arg_bool(node, CAUSAL) && b->options->backend == TENON_BACKEND_AUTO)
+        return tn_refuse(b, "the kernel skips what the causal mask hides, oneDNN computes it");
     if (out->shape[0] * out->shape[1] <= 2 * b->options->threads)
         return tn_refuse(b, "oneDNN's attention needs more than two heads a thread");
     return result(b, out);

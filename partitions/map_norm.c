@@ -155,25 +155,76 @@ bool tn_map_BatchNormInference(tn_builder *b, tenon_node *node) {
 
 /* ---- Reductions ---- */
 
-/* Reduces over the dimensions in argument "dim" (none or empty: all). A result without dimensions
- * is computed with all of them kept. */
+/* The dimensions in argument "dim" (none or empty: all), counted from the start; -1 when they are
+ * not numbers. */
+static int reduced_dims(const tenon_node *node, int rank, int64_t *axes) {
+    int dim = tn_op_param(node->op, "dim");
+    int count = dim < 0 ? 0 : tn_arg_ints(node, dim, axes, rank);
+    for (int i = 0; i < count; i++)
+        axes[i] += axes[i] < 0 ? rank : 0;
+    if (count == 0) {
+        for (; count < rank; count++)
+            axes[count] = count;
+    }
+    return count;
+}
+
+/* Whether the reduced dimensions lie innermost in row-major memory, as oneDNN's fast code needs
+ * them. */
+static bool innermost(const tenon_view *in, const int64_t *axes, int count) {
+    int64_t reach = 1;
+    for (int i = 0; i < count; i++)
+        reach *= in->shape[axes[i]];
+    for (int i = 0; i < count; i++) {
+        if (in->shape[axes[i]] != 1 && in->strides[axes[i]] >= reach)
+            return false;
+    }
+    return tenon_view_is_contiguous(in);
+}
+
+/* The mean over all spatial dimensions of channels-last memory is a pooling. */
+static bool mean_by_pooling(tn_builder *b, tenon_node *node, const int64_t *axes, int count) {
+    const tenon_view *in = tn_b_view(b, node, 0), *out = tn_b_out_view(b, node, 0);
+    int64_t kernel[3], strides[3] = {1, 1, 1}, pads[3] = {0}, shape[5] = {1, 1, 1, 1, 1};
+    int64_t dense[5];
+    unsigned found = 0;
+    int dims = in->rank - 2;
+    for (int i = 0; i < count; i++)
+        found |= 1u << axes[i];
+    if (dims < 1 || dims > 3 || count != dims || found != ((1u << in->rank) - 1) - 3)
+        return false;
+    for (int d = 0; d < dims; d++)
+        kernel[d] = in->shape[2 + d];
+    memcpy(shape, in->shape, 2 * sizeof *shape);
+    tn_contiguous_strides(in->rank, shape, dense);
+    int src = tn_b_value(b, tn_arg_value(node, 0));
+    int dst = out->rank == in->rank ? tn_b_value(b, node->outputs[0])
+                                    : tn_b_reshaped_out(b, node, in->rank, shape, dense);
+    tn_b_op(b, dnnl_graph_op_avg_pool, src, -1, -1, dst);
+    tn_b_set_ints(b, dnnl_graph_op_attr_strides, strides, dims);
+    tn_b_set_ints(b, dnnl_graph_op_attr_pads_begin, pads, dims);
+    tn_b_set_ints(b, dnnl_graph_op_attr_pads_end, pads, dims);
+    tn_b_set_ints(b, dnnl_graph_op_attr_kernel, kernel, dims);
+    tn_b_set_string(b, dnnl_graph_op_attr_data_format, "NCX");
+    tn_b_set_bool(b, dnnl_graph_op_attr_exclude_pad, true);
+    return true;
+}
+
+/* A result without dimensions is computed with all of them kept. */
 static bool reduce(tn_builder *b, tenon_node *node, dnnl_graph_op_kind_t kind) {
     const tenon_view *in = tn_b_view(b, node, 0), *out = tn_b_out_view(b, node, 0);
-    int dim = tn_op_param(node->op, "dim"), keep = tn_op_param(node->op, "keepdim");
+    int keep = tn_op_param(node->op, "keepdim");
     int64_t axes[TENON_MAX_RANK];
     if (!tn_b_one_output(b, node) || !tn_b_check(b, node, in))
         return false;
     if (in->rank < 1 || in->rank > 5 || !tn_view_dense(in) || !tn_view_dense(out))
         return tn_refuse(b, "its operand is strided, or has no or more than five dimensions");
-    int count = dim < 0 ? 0 : tn_arg_ints(node, dim, axes, in->rank);
+    int count = reduced_dims(node, in->rank, axes);
     if (count < 0)
         return tn_refuse(b, "its dimensions are not numbers");
-    for (int i = 0; i < count; i++)
-        axes[i] += axes[i] < 0 ? in->rank : 0;
-    if (count == 0) {
-        for (; count < in->rank; count++)
-            axes[count] = count;
-    }
+    if (!innermost(in, axes, count))
+        return (kind == dnnl_graph_op_reduce_mean && mean_by_pooling(b, node, axes, count)) ||
+               tn_refuse(b, "oneDNN reduces quickly over what lies innermost in memory only");
     bool keeps = keep >= 0 && tn_arg_bool(node, keep);
     int src = tn_b_value(b, tn_arg_value(node, 0)), dst;
     if (out->rank == 0) {

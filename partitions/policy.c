@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* How the cost of an op grows. */
-typedef enum op_weight { LIGHT, UNARY, BINARY, PASS, HEAVY } op_weight;
+typedef enum op_weight { LIGHT, UNARY, BINARY, COSTLY, PASS, HEAVY } op_weight;
 
 static const struct {
     dnnl_graph_op_kind_t kind;
@@ -25,7 +25,7 @@ static const struct {
     {dnnl_graph_op_elu, "Elu", UNARY},
     {dnnl_graph_op_end, "End", LIGHT},
     {dnnl_graph_op_exp, "Exp", UNARY},
-    {dnnl_graph_op_gelu, "GELU", UNARY},
+    {dnnl_graph_op_gelu, "GELU", COSTLY},
     {dnnl_graph_op_group_norm, "GroupNorm", PASS},
     {dnnl_graph_op_hard_sigmoid, "HardSigmoid", UNARY},
     {dnnl_graph_op_hard_swish, "HardSwish", UNARY},
@@ -88,11 +88,13 @@ bool tn_kind_binary(dnnl_graph_op_kind_t kind) {
 
 /* ---- What is worth a partition ---- */
 
-/* Measured with oneDNN 3.7.2 and two threads: one execution costs 2 microseconds on one thread, and
- * 5 to 20 for waking and joining a second one, in which a plain loop does some ten thousand
- * elements, or a hundred thousand multiplications. */
-#define MIN_PRODUCTS 65536.0
-#define MIN_ELEMENTS 16384
+/* Measured with oneDNN 3.7.2 on AVX-512 against Tenon's kernels. One execution costs 2 microseconds
+ * on one thread, and 5 to 20 for waking and joining a second one. A small product then takes as
+ * long as in a kernel, a depthwise convolution a fifth; norms, softmax, reductions and pools take
+ * half to a quarter; lone light ops the same, but for GELU; chains of them save passes over memory.
+ */
+#define MIN_PRODUCTS 32768.0
+#define MIN_ELEMENTS 8192
 #define MIN_CHAIN_ELEMENTS 65536
 
 static int64_t elements(const tn_builder *b, int32_t tensor) {
@@ -113,9 +115,10 @@ static double products(const tn_builder *b, const tn_lowered *op) {
 const char *tn_not_worth(const tn_builder *b, const int32_t *members, int32_t count) {
     if (b->options->backend != TENON_BACKEND_AUTO)
         return NULL;
-    bool heavy = false, pass = false;
+    bool heavy = false, pass = false, costly = false;
     double work = 0;
     int64_t largest = 0;
+    int32_t nodes = 1;
     for (int32_t i = 0; i < count; i++) {
         const tn_lowered *op = &b->ops[members[i]];
         op_weight w = weight_of(op->kind);
@@ -125,6 +128,8 @@ const char *tn_not_worth(const tn_builder *b, const int32_t *members, int32_t co
         largest = size > largest ? size : largest;
         heavy |= w == HEAVY;
         pass |= w == PASS;
+        costly |= w == COSTLY;
+        nodes += i > 0 && op->node != b->ops[members[i - 1]].node;
         work += w == HEAVY ? products(b, op) : 0;
     }
     if (heavy)
@@ -135,10 +140,49 @@ const char *tn_not_worth(const tn_builder *b, const int32_t *members, int32_t co
         return largest >= MIN_ELEMENTS
                    ? NULL
                    : "so small a tensor is done sooner by a plain loop than by a oneDNN partition";
-    if (count > 1 && largest >= MIN_CHAIN_ELEMENTS)
+    if ((nodes > 1 || costly) && largest >= MIN_CHAIN_ELEMENTS)
         return NULL;
-    return count > 1 ? "for a chain of light ops on so small a tensor plain loops are as fast"
+    return nodes > 1 ? "for a chain of light ops on so small a tensor plain loops are as fast"
                      : "nothing fuses with this light op, and a plain loop is as fast by itself";
+}
+
+/* ---- What oneDNN does slowly, in its reference code ---- */
+
+bool tn_starts_slowly(const tn_builder *b, const int32_t *members, int32_t count) {
+    const tn_lowered *head = &b->ops[members[0]];
+    if (count < 2)
+        return false;
+    const tn_lowered *next = &b->ops[members[1]];
+    const tn_lt *in = &b->tensors[head->in[0]];
+    if (head->kind ==
+        dnnl_graph_op_group_norm) /* its fast code for row-major memory takes no post-ops */
+        return in->rank > 2 && in->shape[1] > 1 && in->strides[1] != 1;
+    op_weight w = weight_of(head->kind);
+    if ((w != UNARY && w != COSTLY) || weight_of(next->kind) != BINARY)
+        return false;
+    /* An elementwise primitive takes no post-ops. x * sigmoid(x) is one function to it. */
+    bool swish = head->kind == dnnl_graph_op_sigmoid && next->kind == dnnl_graph_op_multiply &&
+                 (next->in[0] == head->in[0] || next->in[1] == head->in[0]);
+    return !swish || count > 2;
+}
+
+bool tn_fuses_slowly(const tn_builder *b, const tn_lowered *op) {
+    for (int k = 0; k < op->in_count; k++) {
+        int32_t at = b->tensors[op->in[k]].producer;
+        if (at < 0 || op->in_count != 2)
+            continue;
+        /* Behind a product with a matrix, an operand that changes from row to row only. */
+        const tn_lt *other = &b->tensors[op->in[1 - k]], *out = &b->tensors[op->out[0]];
+        bool by_row = other->rank > 0 && other->shape[other->rank - 1] == 1 &&
+                      out->shape[out->rank - 1] > 1 && elements(b, op->in[1 - k]) > 1;
+        for (int step = 0; by_row && step < b->caps->chain && at >= 0; step++) {
+            const tn_lowered *before = &b->ops[at];
+            if (before->kind == dnnl_graph_op_matmul && b->tensors[before->in[1]].rank == 2)
+                return true;
+            at = before->in_count > 0 ? b->tensors[before->in[0]].producer : -1;
+        }
+    }
+    return false;
 }
 
 /* ---- Sentences ---- */

@@ -8,6 +8,14 @@
  * options given. */
 const char *tn_not_worth(const tn_builder *b, const int32_t *members, int32_t count);
 
+/* Whether the first op of a partition would run in oneDNN's reference code with the others fused
+ * behind it. */
+bool tn_starts_slowly(const tn_builder *b, const int32_t *members, int32_t count);
+
+/* Whether that would happen to a binary op's partition if the op fused with what makes its
+ * operands. */
+bool tn_fuses_slowly(const tn_builder *b, const tn_lowered *op);
+
 /* Add, Multiply and so on: ops of two operands that fuse behind others. */
 bool tn_kind_binary(dnnl_graph_op_kind_t kind);
 

@@ -115,8 +115,12 @@ static const test_case products[] = {
           WEIGHT("b", "47") "%y = aten.addmm(%b, %x, %w, beta=0, alpha=0.5)\n" OUT("y")),
     C("MatMul+Add", IN("x", "float32[7, 33]") WEIGHT("w", "33, 47")
                         IN("b", "float32[7, 47]") "%y = aten.addmm(%b, %x, %w)\n" OUT("y")),
-    C("MatMul+Add", IN("x", "float32[7, 33]") WEIGHT("w", "33, 47")
-                        IN("b", "float32[7, 1]") "%y = aten.addmm(%b, %x, %w)\n" OUT("y")),
+    /* What oneDNN would do in its reference code stays apart. */
+    C("", IN("x", "float32[7, 33]") WEIGHT("w", "33, 47")
+              IN("b", "float32[7, 1]") "%y = aten.addmm(%b, %x, %w)\n" OUT("y")),
+    C("MatMul | Multiply", IN("x", "float32[3, 7, 33]") WEIGHT("w", "47, 33") IN(
+                               "b", "float32[3, 1, 1]") "%m = aten.linear(%x, %w)\n"
+                                                        "%y = aten.mul.Tensor(%m, %b)\n" OUT("y")),
     C("MatMul+Add", IN("x", "float32[3, 7, 33]") WEIGHT("w", "3, 33, 47")
                         IN("b", "float32[3, 7, 47]") "%y = aten.baddbmm(%b, %x, %w)\n" OUT("y")),
     C("MatMul+Add", IN("x", "float32[3, 7, 33]") WEIGHT("w", "3, 33, 47")
@@ -186,7 +190,7 @@ static const test_case convolutions[] = {
 static const test_case poolings[] = {
     POOL("MaxPool", "2, 17, 11, 9", "max_pool2d(%x, [3, 3], [2, 2], [1, 1])"),
     POOL("MaxPool", "2, 16, 11, 9", "max_pool2d(%x, [3, 2], [2, 2], [1, 0], [1, 1], true)"),
-    POOL("MaxPool", "2, 16, 11, 9", "max_pool2d(%x, [3, 3], [2, 2], [1, 1], [2, 2])"),
+    POOL("", "2, 16, 11, 9", "max_pool2d(%x, [3, 3], [2, 2], [1, 1], [2, 2])"),
     POOL("MaxPool", "2, 16, 8, 8", "max_pool2d(%x, 2)"),
     POOL("MaxPool", "2, 17, 30", "max_pool1d(%x, [3], [2], [1])"),
     POOL("MaxPool", "1, 5, 6, 7, 8", "max_pool3d(%x, [2, 3, 2], [2, 2, 1], [1, 1, 0])"),
@@ -229,22 +233,38 @@ static const test_case norms[] = {
     NORM(
         "BatchNormInference", "2, 17, 5, 6",
         ", %m, %r = aten._native_batch_norm_legit_no_training(%x, none, none, %h, %v, 0.1, 1e-05)"),
+    NORM("Concat", "2, 17, 5, 6", " = aten.cat([%x, %x, %x], 1)"),
+    NORM("Concat", "4, 5", " = aten.cat([%x, %x], -2)"),
+};
+
+/* Over what lies innermost in row-major memory. */
+static const test_case reductions[] = {
     NORM("ReduceSum", "4, 5, 17", " = aten.sum(%x)"),
     NORM("ReduceSum", "4, 5, 17", " = aten.sum.dim_IntList(%x, [1, -1])"),
     NORM("ReduceMean", "2, 17, 5, 6", " = aten.mean.dim(%x, [2, 3], true)"),
     NORM("ReduceMean", "2, 17, 5, 6", " = aten.mean.dim(%x, [-1, -2])"),
-    NORM("ReduceMax", "4, 5, 17", " = aten.amax(%x, [0], true)"),
+    NORM("ReduceMax", "4, 5, 17", " = aten.amax(%x, [2], true)"),
     NORM("ReduceMin", "4, 5, 17", " = aten.amin(%x, [2])"),
     NORM("ReduceMax", "4, 5, 17", " = aten.max(%x)"),
-    NORM("ReduceProd", "4, 5, 17", " = aten.prod.dim_int(%x, 1)"),
-    NORM("ReduceL2", "4, 5, 17", " = aten.norm.ScalarOpt_dim(%x, 2, [1])"),
-    NORM("ReduceL1", "4, 5, 17", " = aten.linalg_vector_norm(%x, 1, [1])"),
+    NORM("ReduceProd", "4, 5, 17", " = aten.prod.dim_int(%x, -1)"),
+    NORM("ReduceL2", "4, 5, 17", " = aten.norm.ScalarOpt_dim(%x, 2, [2])"),
+    NORM("ReduceL1", "4, 5, 17", " = aten.linalg_vector_norm(%x, 1, [2])"),
     NORM("ReduceL2", "4, 5, 17", " = aten.linalg_vector_norm(%x)"),
-    NORM("", "4, 5, 17", " = aten.linalg_vector_norm(%x, 3)"),
-    NORM("Concat", "2, 17, 5, 6", " = aten.cat([%x, %x, %x], 1)"),
-    NORM("Concat", "4, 5", " = aten.cat([%x, %x], -2)"),
     NORM("ReduceMean+Add", "2, 17, 5, 6",
          "1 = aten.mean.dim(%x, [2, 3], true)\n%y = aten.add.Tensor(%y1, 1)"),
+    NORM("", "4, 5, 17", " = aten.amax(%x, [0], true)"),
+    NORM("", "4, 5, 17", " = aten.linalg_vector_norm(%x, 3)"),
+};
+
+/* Of channels-last memory, whole spatial means are poolings. */
+static const test_case means[] = {
+    NORM("AvgPool", "2, 17, 5, 6", " = aten.mean.dim(%x, [2, 3], true)"),
+    NORM("AvgPool", "2, 17, 5, 6", " = aten.mean.dim(%x, [-1, -2])"),
+    NORM("AvgPool", "2, 17, 5", " = aten.mean.dim(%x, [2])"),
+    NORM("AvgPool+Add", "2, 17, 5, 6",
+         "1 = aten.mean.dim(%x, [2, 3], true)\n%y = aten.add.Tensor(%y1, 1)"),
+    NORM("", "2, 17, 5, 6", " = aten.mean.dim(%x, [1])"),
+    NORM("", "2, 17, 5, 6", " = aten.sum.dim_IntList(%x, [2, 3])"),
 };
 
 /* Over the last dimensions, which channels-last memory would scatter. */
@@ -297,6 +317,19 @@ START_TEST(computes_layer_norms) {
 }
 END_TEST
 
+START_TEST(computes_reductions) {
+    check_case(&reductions[_i], 2, true, true);
+    check_case(&reductions[_i], 1, false, false);
+}
+END_TEST
+
+START_TEST(computes_means) {
+    test_case changed = means[_i];
+    changed.channels_last = true;
+    check_case(&changed, 2, true, true);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("partition_ops");
     TCase *tcase = tcase_create("all");
@@ -307,6 +340,8 @@ int main(void) {
     tcase_add_loop_test(tcase, computes_poolings, 0, TN_COUNT(poolings));
     tcase_add_loop_test(tcase, computes_norms, 0, TN_COUNT(norms));
     tcase_add_loop_test(tcase, computes_layer_norms, 0, TN_COUNT(layer_norms));
+    tcase_add_loop_test(tcase, computes_reductions, 0, TN_COUNT(reductions));
+    tcase_add_loop_test(tcase, computes_means, 0, TN_COUNT(means));
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -72,6 +72,12 @@ static const test_case fusions[] = {
            WEIGHT("v", "47, 33") "%a = aten.linear(%x, %w)\n%b = aten.linear(%x, %v)\n%z = "
                                  "aten.add.Tensor(%a, %b)\n" OUT("z")),
      "MatMul | MatMul+Add", ONEDNN},
+    /* An elementwise primitive with another op behind it is slow; oneDNN alone would fuse them. */
+    {"a unary op leaves the chain",
+     G(IN("x", "float32[6, 33]")
+           IN("z", "float32[6, 33]") "%a = aten.tanh(%x)\n%b = aten.mul.Tensor(%a, %z)\n%y = "
+                                     "aten.relu(%b)\n" OUT("y")),
+     "Tanh | Multiply+ReLU", ONEDNN},
     {"x times itself",
      G(IN("x", "float32[6, 33]") WEIGHT(
          "w", "47, 33") "%y = aten.linear(%x, %w)\n%z = aten.mul.Tensor(%y, %y)\n" OUT("z")),
