@@ -18,28 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elementwise ops are those with these kernels. */
-static bool is_elementwise(int id) {
-    static const char *const kernels[TN_OP_COUNT] = {
-#define OP(op, schema, infer, kernel, map) [TN_OP_##op] = #kernel,
-#define VIEW(op, schema, infer, view)
-#define INPLACE(op, schema)
-#define LOWER(op, schema, infer)
-#define SYM(op, schema, eval)
-#include "core/ops.def"
-#undef OP
-#undef VIEW
-#undef INPLACE
-#undef LOWER
-#undef SYM
-    };
-    static const char *const names[] = {"unary", "binary", "ternary", "copy"};
-    for (int i = 0; kernels[id] && i < TN_COUNT(names); i++)
-        if (strcmp(kernels[id], names[i]) == 0)
-            return true;
-    return false;
-}
-
 /* Ops whose images may all lie either way, equally. */
 static bool is_agnostic(const tenon_node *node) {
     switch (node->op->id) {
@@ -73,7 +51,7 @@ static bool is_agnostic(const tenon_node *node) {
     case TN_OP_chunk:
         return true;
     default:
-        return is_elementwise(node->op->id);
+        return tn_is_elementwise(node->op->id);
     }
 }
 

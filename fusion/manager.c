@@ -1,6 +1,7 @@
 /* Lists of passes, and running them. */
 #include "core/fail.h"
 #include "core/graph.h"
+#include "fusion/bf16.h"
 #include "fusion/pipeline.h"
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,24 @@ void tenon_pass_list_destroy(tenon_pass_list **list) {
     free((*list)->items);
     free(*list);
     *list = NULL;
+}
+
+tenon_status tn_pass_list_copy(const tenon_pass_list *list, tenon_pass_list **out) {
+    tenon_pass_list *copy = calloc(1, sizeof *copy);
+    if (!copy)
+        return tn_no_memory();
+    for (int i = 0; i < list->count; i++) {
+        tenon_pass pass = list->items[i];
+        pass.destroy = NULL;
+        tenon_status status = put(copy, copy->count, &pass);
+        if (status != TENON_OK) {
+            tenon_pass_list_destroy(&copy);
+            return status;
+        }
+    }
+    copy->pinned = list->pinned;
+    *out = copy;
+    return TENON_OK;
 }
 
 int tenon_pass_list_count(const tenon_pass_list *list) {

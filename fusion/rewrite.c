@@ -248,3 +248,25 @@ bool tn_same_sizes(const tenon_value *a, const tenon_value *b) {
 bool tn_is_float_value(const tenon_value *value) {
     return tn_dtype_is_float(value->dtype);
 }
+
+/* Elementwise ops are those with these kernels. */
+bool tn_is_elementwise(int id) {
+    static const char *const kernels[TN_OP_COUNT] = {
+#define OP(op, schema, infer, kernel, map) [TN_OP_##op] = #kernel,
+#define VIEW(op, schema, infer, view)
+#define INPLACE(op, schema)
+#define LOWER(op, schema, infer)
+#define SYM(op, schema, eval)
+#include "core/ops.def"
+#undef OP
+#undef VIEW
+#undef INPLACE
+#undef LOWER
+#undef SYM
+    };
+    static const char *const names[] = {"unary", "binary", "ternary", "copy"};
+    for (int i = 0; kernels[id] && i < TN_COUNT(names); i++)
+        if (strcmp(kernels[id], names[i]) == 0)
+            return true;
+    return false;
+}

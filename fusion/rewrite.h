@@ -88,5 +88,7 @@ int tn_number_side(const tenon_node *node, double *number);
 int64_t tn_size_of(const tenon_value *value, int dim);
 bool tn_same_sizes(const tenon_value *a, const tenon_value *b); /* both known, equal */
 bool tn_is_float_value(const tenon_value *value);
+/* Each element of the result comes of the elements at its place, in the promoted dtype. */
+bool tn_is_elementwise(int op);
 
 #endif

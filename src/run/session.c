@@ -1,6 +1,7 @@
 /* Sessions: options, passes, and compiled shapes. */
 #include "run/session.h"
 #include "core/fail.h"
+#include "fusion/bf16.h"
 #include "run/threads.h"
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,25 @@ static tenon_status check_options(const tenon_session_options *options) {
     return TENON_OK;
 }
 
+static const tenon_pass_list *passes_of(const tenon_session *session) {
+    return session->passes ? session->passes : session->options.passes;
+}
+
+/* Products in bfloat16, where the CPU computes in it; elsewhere float32 is faster, and as good. */
+static tenon_status take_precision(tenon_session *session) {
+    tn_onednn_info info;
+    tenon_pass_list *lower = NULL;
+    tn_onednn_get_info(&info);
+    if (!info.bfloat16) {
+        tn_log(TENON_LOG_WARN, "this CPU does not compute in bfloat16: the model runs in float32");
+        return TENON_OK;
+    }
+    TN_TRY(tn_bf16_pipeline(passes_of(session), &lower));
+    tenon_pass_list_destroy(&session->passes);
+    session->passes = lower;
+    return TENON_OK;
+}
+
 static tenon_status take_options(tenon_session *session, const tenon_session_options *given) {
     tenon_session_options *options = &session->options;
     tn_isa isa = tn_isa_detect(), cap;
@@ -46,13 +66,11 @@ static tenon_status take_options(tenon_session *session, const tenon_session_opt
         options->max_shapes = DEFAULT_SHAPES;
     if (!options->passes)
         TN_TRY(tenon_pass_list_create(&session->passes));
+    if (options->precision == TENON_PRECISION_BF16)
+        TN_TRY(take_precision(session));
     session->plan_options = (tn_plan_options){
         .backend = options->backend, .isa = isa, .threads = options->threads, .reuse = true};
     return TENON_OK;
-}
-
-static const tenon_pass_list *passes_of(const tenon_session *session) {
-    return session->options.passes ? session->options.passes : session->passes;
 }
 
 static tenon_status find_states(tenon_session *session) {
