@@ -116,8 +116,10 @@ static void fill_caps(void) {
 #endif
 }
 
+/* Kept for as long as the process, as oneDNN keeps only its address. */
+static dnnl_graph_allocator_t allocator;
+
 static tenon_status start(void) {
-    dnnl_graph_allocator_t allocator;
     dnnl_status_t status = dnnl_graph_set_constant_tensor_cache_capacity(dnnl_cpu, CONSTANT_CACHE);
     if (status == dnnl_success)
         status = dnnl_graph_allocator_create(&allocator, tn_shim_allocate, tn_pool_free);
