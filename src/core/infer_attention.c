@@ -13,7 +13,7 @@ static tenon_status batch_of(tn_infer *infer, tn_meta *batch, const tn_meta *fro
 
 /* Query [..., l, e], key [..., s, e], value [..., s, v]. With `gqa`, key and value heads are
  * repeated to the query's. */
-static tenon_status attention(tn_infer *infer, int mask_index, bool causal, bool gqa) {
+static tenon_status attention(tn_infer *infer, int mask_index, bool gqa) {
     tn_meta q, k, v, mask, batch = {0};
     int dropout = tn_op_param(infer->op, "dropout_p");
     if (tn_arg_float(infer->node, dropout, 0) != 0)
@@ -48,8 +48,6 @@ static tenon_status attention(tn_infer *infer, int mask_index, bool causal, bool
     out->shape[out->rank++] = v.shape[v.rank - 1];
     if (!tn_infer_in(infer, mask_index, &mask))
         return TENON_OK;
-    if (causal)
-        return tn_infer_fail(infer, "needs either attn_mask or is_causal, not both");
     if (mask.dtype != TENON_BOOL && mask.dtype != q.dtype && mask.dtype != TENON_FLOAT32)
         return tn_infer_fail(infer, "needs a mask of bool or of the query's dtype, not %s",
                              tenon_dtype_text(mask.dtype));
@@ -64,13 +62,13 @@ static tenon_status attention(tn_infer *infer, int mask_index, bool causal, bool
 }
 
 tenon_status tn_infer_attention(tn_infer *infer) {
-    return attention(infer, 3, tn_arg_bool(infer->node, 5), tn_arg_bool(infer->node, 7));
+    return attention(infer, 3, tn_arg_bool(infer->node, 7));
 }
 
 /* _scaled_dot_product_flash_attention_for_cpu: the second output is the logarithm of each row's
  * sum. */
 tenon_status tn_infer_flash_attention(tn_infer *infer) {
-    TN_TRY(attention(infer, 5, tn_arg_bool(infer->node, 4), false));
+    TN_TRY(attention(infer, 5, false));
     tn_meta *out = &infer->out[0], *sums = &infer->out[1];
     *sums = *out;
     sums->rank--;
