@@ -1,0 +1,390 @@
+/* Products, convolution, pooling, attention and resizing by hand: cases met in the field, and sizes
+ * beyond the blocks of the kernels against plain loops in double. tests/c/test_op_cases.c compares
+ * the ops themselves with PyTorch. */
+#include "run_node.h"
+#include <check.h>
+#include <math.h>
+#include <tenon/tenon.h>
+
+static tenon_graph *graph;
+
+static tenon_node *parse(const char *body) {
+    char text[4096];
+    snprintf(text, sizeof text, "graph t {\n%s\n}\n", body);
+    tenon_graph_destroy(&graph);
+    tenon_status status = tenon_graph_parse(text, "test", &graph);
+    ck_assert_msg(status == TENON_OK, "%s", tenon_last_error());
+    return graph->last;
+}
+
+static void teardown(void) {
+    tenon_graph_destroy(&graph);
+}
+
+static double element(const tenon_view *v, int64_t i) {
+    int64_t at = 0;
+    for (int d = v->rank - 1; d >= 0; d--) {
+        at += i % v->shape[d] * v->strides[d];
+        i /= v->shape[d];
+    }
+    return tn_load_float((char *)v->data + at * (int64_t)tenon_dtype_size(v->dtype), v->dtype);
+}
+
+static void compare(const char *what, tn_isa isa, const tenon_view *v, int64_t n,
+                    const double *want, double tolerance) {
+    ck_assert_int_eq(tenon_view_numel(v), n);
+    for (int64_t i = 0; i < n; i++) {
+        double got = element(v, i);
+        if (!(fabs(got - want[i]) <= tolerance || got == want[i] || (isnan(got) && isnan(want[i]))))
+            ck_abort_msg("%s (%s): element %d is %.9g, not %.9g", what, tn_isa_text(isa), (int)i,
+                         got, want[i]);
+    }
+}
+
+/* Output `output` of the last node has those elements, at every level and in every layout. */
+static void expect(const char *body, int output, double tolerance, int n, const double *want) {
+    tenon_node *node = parse(body);
+    for_each_isa(isa) {
+        for (int layout = 0; layout < RUN_LAYOUT_COUNT; layout++) {
+            tenon_tensor *out[4];
+            tenon_status status = run_node(node, isa, 2, (run_layout)layout, out);
+            ck_assert_msg(status == TENON_OK, "%s", tenon_last_error());
+            compare(body, isa, tenon_tensor_view(out[output]), n, want, tolerance);
+            for (int i = 0; i < node->output_count; i++)
+                tenon_tensor_destroy(&out[i]);
+        }
+    }
+}
+#define EXPECT(body, output, tolerance, ...)                                                       \
+    expect(body, output, tolerance, (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)), \
+           (const double[]){__VA_ARGS__})
+
+/* ---- Cases met in the field ---- */
+
+START_TEST(max_pool_pads_with_minus_infinity) {
+    EXPECT("const %x: float32[1, 1, 2, 2] = full(-1)\n"
+           "%y = aten.max_pool2d(%x, [2, 2], [2, 2], [1, 1])",
+           0, 0, -1, -1, -1, -1);
+    EXPECT("const %x: int32[1, 1, 2, 2] = full(-5)\n"
+           "%y = aten.max_pool2d(%x, [2, 2], [2, 2], [1, 1])",
+           0, 0, -5, -5, -5, -5);
+}
+END_TEST
+
+START_TEST(avg_pool_counts_the_overhanging_window) {
+#define POOL(padding)                             \
+    "const %x: float32[1, 1, 4] = {1, 2, 3, 4}\n" \
+    "%y = aten.avg_pool1d(%x, [3], [2], [1], true, " padding ")"
+    EXPECT(POOL("true"), 0, 1e-6, 1, 3, 2);
+    EXPECT(POOL("false"), 0, 1e-6, 1.5, 3, 4);
+#undef POOL
+}
+END_TEST
+
+START_TEST(max_pool_keeps_nan) {
+#define ONE                                            \
+    "const %x: float32[1, 1, 2, 2] = {1, nan, 5, 6}\n" \
+    "%y, %i = aten.max_pool2d_with_indices(%x, [2, 2])"
+    EXPECT(ONE, 0, 0, NAN);
+    EXPECT(ONE, 1, 0, 1);
+#undef ONE
+    EXPECT("const %x: float32[1, 1, 3, 3] = full(nan)\n%y = aten.max_pool2d(%x, [3, 3])", 0, 0,
+           NAN);
+    EXPECT("const %x: bfloat16[1, 1, 3, 3] = full(nan)\n%y = aten.max_pool2d(%x, [3, 3])", 0, 0,
+           NAN);
+    EXPECT("const %x: float32[1, 3] = {1, nan, 2}\n%y, %i = aten.adaptive_max_pool1d(%x, [1])", 0,
+           0, NAN);
+}
+END_TEST
+
+START_TEST(transposed_convolution_with_dilation) {
+    tenon_node *node = parse("const %x: float32[1, 1, 50, 50] = ones\n"
+                             "const %w: float32[1, 3, 3, 5] = ones\n"
+                             "%y = aten.convolution(%x, %w, none, [2, 1], [4, 2], [3, 1], true, "
+                             "[0, 0], 1)");
+    ck_assert_int_eq(node->outputs[0]->shape[1], 3);
+    ck_assert_int_eq(node->outputs[0]->shape[2], 97);
+    ck_assert_int_eq(node->outputs[0]->shape[3], 50);
+    EXPECT("const %x: float32[1, 1, 3, 3] = {0, 0, 0, 0, 1, 0, 0, 0, 0}\n"
+           "const %w: float32[1, 1, 3, 3] = {1, 2, 3, 4, 5, 6, 7, 8, 9}\n"
+           "%y = aten.convolution(%x, %w, none, [2, 2], [2, 2], [2, 2], true, [0, 0], 1)",
+           0, 0, 1, 0, 2, 0, 3, 0, 0, 0, 0, 0, 4, 0, 5, 0, 6, 0, 0, 0, 0, 0, 7, 0, 8, 0, 9);
+}
+END_TEST
+
+START_TEST(grouped_transposed_convolution) {
+    EXPECT("const %x: float32[1, 4, 1, 1] = ones\n"
+           "const %w: float32[4, 2, 1, 1] = {1, 10, 2, 20, 3, 30, 4, 40}\n"
+           "%y = aten.convolution(%x, %w, none, [1, 1], [0, 0], [1, 1], true, [0, 0], 2)",
+           0, 0, 3, 30, 7, 70);
+}
+END_TEST
+
+START_TEST(output_padding_lengthens_the_end) {
+    EXPECT("const %x: float32[1, 1, 2, 2] = ones\n"
+           "const %w: float32[1, 1, 3, 3] = ones\n"
+           "%y = aten.convolution(%x, %w, none, [2, 2], [1, 1], [1, 1], true, [1, 1], 1)",
+           0, 0, 1, 2, 1, 1, 2, 4, 2, 2, 1, 2, 1, 1, 1, 2, 1, 1);
+}
+END_TEST
+
+START_TEST(dilated_depthwise_convolution) {
+    double want[4 * 25];
+    for (int i = 0; i < 100; i++) {
+        bool y = i / 5 % 5 == 2, x = i % 5 == 2; /* all three taps of that axis hit */
+        want[i] = 1 + (y ? 3 : 2) * (x ? 3 : 2) / 9.0;
+    }
+    expect("const %x: float32[1, 4, 5, 5] = ones\n"
+           "const %w: float32[4, 1, 3, 3] = full(0.1111111111111111)\n"
+           "const %b: float32[4] = ones\n"
+           "%y = aten.convolution(%x, %w, %b, [1, 1], [2, 2], [2, 2], false, [0, 0], 4)",
+           0, 1e-6, 100, want);
+}
+END_TEST
+
+START_TEST(nearest_keeps_the_given_scale) {
+#define X "const %x: float32[1, 1, 4] = {0, 1, 2, 3}\n"
+    EXPECT(X "%y = aten.upsample_nearest1d.vec(%x, none, [1.6])", 0, 0, 0, 0, 1, 1, 2, 3);
+    EXPECT(X "%y = aten.upsample_nearest1d.vec(%x, [6], none)", 0, 0, 0, 0, 1, 2, 2, 3);
+    EXPECT(X "%y = aten._upsample_nearest_exact1d.vec(%x, [6], none)", 0, 0, 0, 1, 1, 2, 3, 3);
+#undef X
+    EXPECT("const %x: float32[1, 1, 1, 4] = {0, 1, 2, 3}\n"
+           "%y = aten.upsample_nearest2d.vec(%x, none, [1.0, 1.6])",
+           0, 0, 0, 0, 1, 1, 2, 3);
+}
+END_TEST
+
+START_TEST(bfloat16_accumulates_in_float) {
+    EXPECT("const %a: bfloat16[1, 1024] = ones\nconst %b: bfloat16[1024, 1] = ones\n"
+           "%y = aten.mm(%a, %b)",
+           0, 0, 1024);
+    EXPECT("const %a: bfloat16[1, 1, 64, 64] = ones\n%y = aten.avg_pool2d(%a, [64, 64])", 0, 0, 1);
+    EXPECT("const %a: bfloat16[1, 1, 64, 64] = ones\n"
+           "%y = aten.adaptive_avg_pool2d(%a, [1, 1])",
+           0, 0, 1);
+    EXPECT("const %x: bfloat16[1, 600, 1, 1] = ones\nconst %w: bfloat16[1, 600, 1, 1] = ones\n"
+           "%y = aten.convolution(%x, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)",
+           0, 0, 600);
+}
+END_TEST
+
+#define QKV                                                                        \
+    "const %q: float32[1, 1, 2, 4] = ones\nconst %k: float32[1, 1, 3, 4] = ones\n" \
+    "const %v: float32[1, 1, 3, 4] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}\n"
+
+START_TEST(masked_rows_of_attention) {
+    EXPECT(QKV "const %m: bool[2, 3] = {true, false, false, false, false, false}\n"
+               "%y = aten.scaled_dot_product_attention(%q, %k, %v, %m)",
+           0, 1e-6, 0, 1, 2, 3, 0, 0, 0, 0);
+    EXPECT(QKV "const %m: float32[2, 3] = {0, -inf, -inf, -inf, -inf, -inf}\n"
+               "%y = aten.scaled_dot_product_attention(%q, %k, %v, %m)",
+           0, 1e-6, 0, 1, 2, 3, 0, 0, 0, 0);
+    EXPECT(QKV "const %m: float32[2, 3] = {0, -inf, -inf, -3.4028234663852886e38, "
+               "-3.4028234663852886e38, -3.4028234663852886e38}\n"
+               "%y = aten.scaled_dot_product_attention(%q, %k, %v, %m)",
+           0, 1e-5, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+END_TEST
+
+START_TEST(attention_passes_nan_on) {
+    EXPECT("const %q: float32[1, 1, 1, 2] = full(nan)\nconst %k: float32[1, 1, 2, 2] = ones\n"
+           "%y = aten.scaled_dot_product_attention(%q, %k, %k)",
+           0, 0, NAN, NAN);
+    /* A masked key that is NaN still reaches the result, as in PyTorch. */
+    EXPECT(
+        "const %q: float32[1, 1, 1, 2] = ones\nconst %k: float32[1, 1, 2, 2] = {1, 1, nan, nan}\n"
+        "const %v: float32[1, 1, 2, 2] = ones\nconst %m: bool[1, 2] = {true, false}\n"
+        "%y = aten.scaled_dot_product_attention(%q, %k, %v, %m)",
+        0, 0, NAN, NAN);
+}
+END_TEST
+
+/* ---- Sizes beyond the kernels' blocks, against plain loops ---- */
+
+static double at4(const tenon_view *v, int64_t a, int64_t b, int64_t c, int64_t d) {
+    int64_t i[4] = {a, b, c, d}, at = 0;
+    for (int k = 0; k < 4; k++)
+        at += i[k] * v->strides[k];
+    return tn_load_float((char *)v->data + at * (int64_t)tenon_dtype_size(v->dtype), v->dtype);
+}
+
+static const tenon_view *constant(const tenon_node *node, int index) {
+    return tenon_tensor_view(node->args[index].as.value->tensor);
+}
+
+static void check_all(const char *what, const tenon_node *node, const double *want,
+                      double tolerance) {
+    for_each_isa(isa) {
+        for (int threads = 1; threads <= 3; threads += 2) {
+            for (int layout = 0; layout < RUN_LAYOUT_COUNT; layout++) {
+                tenon_tensor *out[1];
+                tenon_status status = run_node(node, isa, threads, (run_layout)layout, out);
+                ck_assert_msg(status == TENON_OK, "%s", tenon_last_error());
+                const tenon_view *v = tenon_tensor_view(out[0]);
+                compare(what, isa, v, tenon_view_numel(v), want, tolerance);
+                tenon_tensor_destroy(&out[0]);
+            }
+        }
+    }
+}
+
+static void check_product(const char *dtype, int m, int n, int k, double tolerance) {
+    char body[512];
+    snprintf(body, sizeof body,
+             "const %%a: %s[%d, %d] = random(1)\nconst %%b: %s[%d, %d] = random(2)\n"
+             "%%y = aten.mm(%%a, %%b)",
+             dtype, m, k, dtype, k, n);
+    tenon_node *node = parse(body);
+    const tenon_view *a = constant(node, 0), *b = constant(node, 1);
+    double *want = calloc((size_t)(m * n), sizeof *want);
+    ck_assert_ptr_nonnull(want);
+    for (int i = 0; i < m; i++) {
+        for (int p = 0; p < k; p++) {
+            double x = element(a, i * k + p);
+            for (int j = 0; j < n; j++)
+                want[i * n + j] += x * element(b, p * n + j);
+        }
+    }
+    check_all(body, node, want, tolerance);
+    free(want);
+}
+
+START_TEST(products_of_many_blocks) {
+    static const int sizes[][3] = {{1, 300, 700},  {300, 1, 513}, {3, 257, 65}, {5, 70, 600},
+                                   {97, 131, 259}, {13, 33, 513}, {150, 40, 31}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        check_product("float32", sizes[i][0], sizes[i][1], sizes[i][2], 2e-4);
+        check_product("float64", sizes[i][0], sizes[i][1], sizes[i][2], 1e-11);
+        check_product("int64", sizes[i][0], sizes[i][1], sizes[i][2], 0);
+    }
+    check_product("bfloat16", 40, 70, 300, 0.15);
+}
+END_TEST
+
+typedef struct conv_case {
+    int n, groups, inner, outer, size, kernel, stride, padding, dilation;
+} conv_case;
+
+static double conv_at(const conv_case *c, const tenon_view *x, const tenon_view *w, int b, int o,
+                      int y, int z) {
+    double sum = 0;
+    for (int i = 0; i < c->inner; i++) {
+        for (int ky = 0; ky < c->kernel; ky++) {
+            for (int kx = 0; kx < c->kernel; kx++) {
+                int iy = y * c->stride - c->padding + ky * c->dilation;
+                int ix = z * c->stride - c->padding + kx * c->dilation;
+                if (iy >= 0 && iy < c->size && ix >= 0 && ix < c->size)
+                    sum += at4(x, b, o / c->outer * c->inner + i, iy, ix) * at4(w, o, i, ky, kx);
+            }
+        }
+    }
+    return sum;
+}
+
+static void check_convolution(const conv_case *c) {
+    char body[512];
+    snprintf(body, sizeof body,
+             "const %%x: float32[%d, %d, %d, %d] = random(1)\n"
+             "const %%w: float32[%d, %d, %d, %d] = random(2)\n"
+             "const %%b: float32[%d] = random(3)\n"
+             "%%y = aten.convolution(%%x, %%w, %%b, [%d], [%d], [%d], false, [0], %d)",
+             c->n, c->groups * c->inner, c->size, c->size, c->groups * c->outer, c->inner,
+             c->kernel, c->kernel, c->groups * c->outer, c->stride, c->padding, c->dilation,
+             c->groups);
+    tenon_node *node = parse(body);
+    const tenon_view *x = constant(node, 0), *w = constant(node, 1), *bias = constant(node, 2);
+    const int64_t *out = node->outputs[0]->shape;
+    int64_t count = out[0] * out[1] * out[2] * out[3];
+    double *want = malloc((size_t)count * sizeof *want);
+    ck_assert_ptr_nonnull(want);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t o = i / out[3] / out[2] % out[1];
+        want[i] = element(bias, o) + conv_at(c, x, w, (int)(i / out[3] / out[2] / out[1]), (int)o,
+                                             (int)(i / out[3] % out[2]), (int)(i % out[3]));
+    }
+    check_all(body, node, want, 2e-4);
+    free(want);
+}
+
+START_TEST(convolutions_of_many_blocks) {
+    static const conv_case cases[] = {
+        {1, 1, 37, 29, 11, 3, 1, 1, 1}, {2, 1, 70, 33, 7, 1, 1, 0, 1},
+        {1, 1, 3, 40, 23, 7, 2, 3, 1},  {1, 2, 40, 3, 9, 3, 1, 2, 2},
+        {2, 70, 1, 1, 19, 3, 1, 1, 1},  {1, 70, 1, 1, 20, 5, 2, 2, 1},
+        {1, 9, 4, 4, 10, 3, 1, 1, 1},   {1, 1, 5, 100, 6, 6, 1, 0, 1},
+        {1, 1, 40, 5, 13, 1, 2, 0, 1},  {1, 3, 1, 2, 40, 3, 3, 0, 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_convolution(&cases[i]);
+}
+END_TEST
+
+static void check_attention(int queries, int keys, int width, bool causal) {
+    char body[512];
+    snprintf(body, sizeof body,
+             "const %%q: float32[1, 2, %d, %d] = random(1)\n"
+             "const %%k: float32[1, 2, %d, %d] = random(2)\n"
+             "const %%v: float32[1, 2, %d, %d] = random(3)\n"
+             "%%y = aten.scaled_dot_product_attention(%%q, %%k, %%v, none, 0.0, %s, scale=2.0)",
+             queries, width, keys, width, keys, width, causal ? "true" : "false");
+    tenon_node *node = parse(body);
+    const tenon_view *q = constant(node, 0), *k = constant(node, 1), *v = constant(node, 2);
+    double *want = calloc((size_t)(2 * queries * width), sizeof *want);
+    double *weight = malloc((size_t)keys * sizeof *weight);
+    ck_assert(want && weight);
+    for (int row = 0; row < 2 * queries; row++) {
+        int head = row / queries, i = row % queries, seen = causal && i + 1 < keys ? i + 1 : keys;
+        double total = 0;
+        for (int j = 0; j < seen; j++) {
+            double sum = 0;
+            for (int e = 0; e < width; e++)
+                sum += at4(q, 0, head, i, e) * at4(k, 0, head, j, e);
+            weight[j] = exp(2 * sum);
+            total += weight[j];
+        }
+        for (int j = 0; j < seen; j++) {
+            for (int e = 0; e < width; e++)
+                want[row * width + e] += weight[j] / total * at4(v, 0, head, j, e);
+        }
+    }
+    check_all(body, node, want, 2e-5);
+    free(want);
+    free(weight);
+}
+
+START_TEST(attention_of_many_blocks) {
+    check_attention(200, 600, 16, false);
+    check_attention(200, 300, 16, true);
+    check_attention(1, 520, 33, false);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("blocked_kernels");
+    TCase *field = tcase_create("field"), *blocks = tcase_create("blocks");
+    tcase_add_checked_fixture(field, NULL, teardown);
+    tcase_add_checked_fixture(blocks, NULL, teardown);
+    tcase_set_timeout(field, 60);
+    tcase_set_timeout(blocks, 240);
+    tcase_add_test(field, max_pool_pads_with_minus_infinity);
+    tcase_add_test(field, avg_pool_counts_the_overhanging_window);
+    tcase_add_test(field, max_pool_keeps_nan);
+    tcase_add_test(field, transposed_convolution_with_dilation);
+    tcase_add_test(field, grouped_transposed_convolution);
+    tcase_add_test(field, output_padding_lengthens_the_end);
+    tcase_add_test(field, dilated_depthwise_convolution);
+    tcase_add_test(field, nearest_keeps_the_given_scale);
+    tcase_add_test(field, bfloat16_accumulates_in_float);
+    tcase_add_test(field, masked_rows_of_attention);
+    tcase_add_test(field, attention_passes_nan_on);
+    tcase_add_test(blocks, products_of_many_blocks);
+    tcase_add_test(blocks, convolutions_of_many_blocks);
+    tcase_add_test(blocks, attention_of_many_blocks);
+    suite_add_tcase(suite, field);
+    suite_add_tcase(suite, blocks);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
