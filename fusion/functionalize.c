@@ -5,13 +5,15 @@
  *     %y = aten.mul.Tensor(%x, 2)    ->       %x1 = aten.select_scatter(%x, %r, 0, 1)
  *                                             %y  = aten.mul.Tensor(%x1, 2)
  *
- * Values that share memory form a tree of views over a root (an input, a constant, a buffer, or new memory). A write through one of them
- * gives the root a new version. Nothing more happens until another value of the tree is read: then the views between the writer and the
- * root are undone, one by one (tn_emit_scatter), and the views from the root down to the value that is read are made again. Writes that
- * reach inputs and buffers become write-backs at the end.
+ * Values that share memory form a tree of views over a root (an input, a constant, a buffer, or new
+ * memory). A write through one of them gives the root a new version. Nothing more happens until
+ * another value of the tree is read: then the views between the writer and the root are undone, one
+ * by one (tn_emit_scatter), and the views from the root down to the value that is read are made
+ * again. Writes that reach inputs and buffers become write-backs at the end.
  *
- * reshape, contiguous and the like share memory or do not, as strides were in the exported program. Where that is not known, both sides
- * are roots of one group, and a write on one side refuses a later read on the other.
+ * reshape, contiguous and the like share memory or do not, as strides were in the exported program.
+ * Where that is not known, both sides are roots of one group, and a write on one side refuses a
+ * later read on the other.
  */
 #include "fusion/alias.h"
 #include "fusion/passes.h"
@@ -19,10 +21,10 @@
 
 typedef struct alias {
     tenon_value *value;
-    tenon_value *now;  /* what holds its elements */
-    int64_t version;   /* of the root, at which `now` was right */
-    int64_t newest;    /* roots: version, counted in writes */
-    int64_t born;      /* roots: the clock when it was made */
+    tenon_value *now; /* what holds its elements */
+    int64_t version;  /* of the root, at which `now` was right */
+    int64_t newest;   /* roots: version, counted in writes */
+    int64_t born;     /* roots: the clock when it was made */
     int32_t root, parent, writer;
     int32_t same;      /* the id of the value that it is another name of, or -1 */
     int32_t group;     /* roots: union-find */
@@ -34,7 +36,7 @@ typedef struct alias {
 
 typedef struct pass {
     tenon_graph *graph;
-    alias *a;      /* by value id; values made by this pass have none */
+    alias *a; /* by value id; values made by this pass have none */
     int32_t count;
     int32_t *path; /* room for `count` ids */
     int32_t *ids;  /* by use of the node being visited: the value it named, or -1 for numbers */
@@ -79,13 +81,23 @@ static void join(pass *p, int32_t a, int32_t b) {
 
 static alias *add_root(pass *p, tenon_value *value, tn_dense dense) {
     alias *a = &p->a[value->id];
-    *a = (alias){.value = value, .now = value, .root = value->id, .parent = -1, .writer = -1,
-                 .same = -1, .group = value->id, .last_root = -1, .last = -1, .before_last = -1,
-                 .born = p->clock++, .dense = dense};
+    *a = (alias){.value = value,
+                 .now = value,
+                 .root = value->id,
+                 .parent = -1,
+                 .writer = -1,
+                 .same = -1,
+                 .group = value->id,
+                 .last_root = -1,
+                 .last = -1,
+                 .before_last = -1,
+                 .born = p->clock++,
+                 .dense = dense};
     return a;
 }
 
-static void add_view(pass *p, tenon_value *value, int32_t parent, tenon_node *view, tn_dense dense) {
+static void add_view(pass *p, tenon_value *value, int32_t parent, tenon_node *view,
+                     tn_dense dense) {
     alias *a = add_root(p, value, dense);
     a->root = p->a[parent].root;
     a->parent = parent;
@@ -183,7 +195,7 @@ static tenon_status refresh(pass *p, const tenon_node *reader, tn_use *use, int3
     *id = resolve(p, use->value->id);
     tenon_value *now = NULL;
     TN_TRY(current(p, reader, *id, &now));
-    tn_use_rebind(use, now);
+    tn_use_set(use, now);
     return TENON_OK;
 }
 
@@ -216,7 +228,8 @@ static tenon_status make_functional(pass *p, tenon_node *node, tenon_value **out
     const tn_op *op = functional_op(node);
     for (int i = 0; i < node->op->param_count; i++)
         if (node->op->params[i].written != (i == 0))
-            return tn_pass_refuse(node, "only ops that write their first argument can be made functional");
+            return tn_pass_refuse(
+                node, "only ops that write their first argument can be made functional");
     if (!op || node->output_count != 1 || !tn_arg_value(node, 0))
         return tn_pass_refuse(node, "there is no op that gives what it writes");
     tenon_arg args[64];
@@ -271,7 +284,8 @@ static tenon_status visit_inplace(pass *p, tenon_node *node) {
     TN_TRY(make_functional(p, node, &now));
     output = node->outputs[0];
     add_root(p, output, TN_DENSE_UNKNOWN);
-    if (now->node->op->kind == TN_OP_VIEW) { /* squeeze_, t_, ...: the same memory, seen differently */
+    if (now->node->op->kind ==
+        TN_OP_VIEW) { /* squeeze_, t_, ...: the same memory, seen differently */
         tn_value_adopt(now, output);
         add_view(p, output, self, now->node, TN_DENSE_UNKNOWN);
         p->a[output->id].now = now;
@@ -316,13 +330,15 @@ static tenon_status visit(pass *p, tenon_node *node) {
         return visit_inplace(p, node);
     for (int i = 0; i < node->op->param_count; i++)
         if (node->op->params[i].written)
-            return tn_pass_refuse(node, "it writes an argument, and there is no op that gives what it "
-                                   "writes");
+            return tn_pass_refuse(node,
+                                  "it writes an argument, and there is no op that gives what it "
+                                  "writes");
     visit_other(p, node);
     return TENON_OK;
 }
 
-/* Inputs and state that were written get their last elements after the run. A constant that is written is state. */
+/* Inputs and state that were written get their last elements after the run. A constant that is
+ * written is state. */
 static tenon_status write_back(pass *p, tenon_value *target) {
     alias *root = &p->a[target->id];
     if (written_elsewhere(p, target->id))
@@ -384,7 +400,9 @@ tenon_status tn_pass_functionalize(tenon_graph *graph, bool *changed, void *user
     }
     if (!*changed)
         return TENON_OK;
-    pass p = {.graph = graph, .count = graph->value_count, .clock = 1,
+    pass p = {.graph = graph,
+              .count = graph->value_count,
+              .clock = 1,
               .budget = 64 * (graph->node_count + 1000)};
     p.a = calloc((size_t)p.count, sizeof *p.a);
     p.path = calloc((size_t)p.count, sizeof *p.path);

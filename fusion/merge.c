@@ -3,7 +3,8 @@
  *     %a = aten.relu(%x)            %a = aten.relu(%x)
  *     %b = aten.relu(%x)     ->     every use of %b is one of %a
  *
- * A hash table over op and arguments; since arguments are merged first, chains of equal nodes go in one pass.
+ * A hash table over op and arguments; since arguments are merged first, chains of equal nodes go in
+ * one pass.
  */
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
@@ -55,43 +56,11 @@ static uint64_t hash_node(const tenon_node *node) {
     return hash;
 }
 
-static bool same_item(const tenon_arg *a, const tenon_arg *b) {
-    if (a->kind != b->kind)
-        return false;
-    switch (a->kind) {
-    case TENON_ARG_VALUE:
-        return a->as.value == b->as.value;
-    case TENON_ARG_INT:
-        return a->as.i == b->as.i;
-    case TENON_ARG_FLOAT: /* 0.0 and -0.0 differ */
-        return memcmp(&a->as.f, &b->as.f, sizeof a->as.f) == 0;
-    case TENON_ARG_BOOL:
-        return a->as.b == b->as.b;
-    case TENON_ARG_STRING:
-        return strcmp(a->as.s, b->as.s) == 0;
-    case TENON_ARG_DTYPE:
-        return a->as.dtype == b->as.dtype;
-    default:
-        return true;
-    }
-}
-
-static bool same_arg(const tenon_arg *a, const tenon_arg *b) {
-    if (a->kind != TENON_ARG_LIST || b->kind != TENON_ARG_LIST)
-        return same_item(a, b);
-    if (a->count != b->count)
-        return false;
-    for (int i = 0; i < a->count; i++)
-        if (!same_item(&a->as.list[i], &b->as.list[i]))
-            return false;
-    return true;
-}
-
 static bool same_node(const tenon_node *a, const tenon_node *b) {
     if (a->op != b->op || a->output_count != b->output_count)
         return false;
     for (int i = 0; i < a->op->param_count; i++)
-        if (!same_arg(&a->args[i], &b->args[i]))
+        if (!tn_arg_equal(&a->args[i], &b->args[i]))
             return false;
     return true;
 }

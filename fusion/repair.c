@@ -3,8 +3,8 @@
  *     output "o" = %x                        ->     %c = aten.clone(%x)     output "o" = %c
  *     write %state <- %view_of_input         ->     %c = aten.clone(...)    write %state <- %c
  *
- * when what is returned is an input, a buffer or a constant, or a view of one: a write-back, or the caller, may change it while the result
- * is still read.
+ * when what is returned is an input, a buffer or a constant, or a view of one: a write-back, or the
+ * caller, may change it while the result is still read.
  */
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
@@ -20,10 +20,10 @@ static tenon_status repair(tenon_graph *graph, tn_use *use, bool *changed) {
     if (!use || !is_borrowed(use->value))
         return TENON_OK;
     tenon_value *copy;
-    TN_TRY(tn_graph_emit(graph, NULL, TN_OP_clone, NULL, use->value->node,
-                         TN_ARGS(VAL(use->value)), &copy));
+    TN_TRY(tn_graph_emit(graph, NULL, TN_OP_clone, NULL, use->value->node, TN_ARGS(VAL(use->value)),
+                         &copy));
     tn_value_adopt(copy, use->value);
-    tn_use_rebind(use, copy);
+    tn_use_set(use, copy);
     *changed = true;
     return TENON_OK;
 }

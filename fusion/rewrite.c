@@ -80,33 +80,11 @@ void tn_value_adopt(tenon_value *to, const tenon_value *from) {
     if (to->rank < 0) {
         to->rank = from->rank;
         if (from->shape && from->rank > 0) {
-            to->shape =
-                tn_arena_array(&to->graph->arena, (size_t)from->rank, sizeof *from->shape);
+            to->shape = tn_arena_array(&to->graph->arena, (size_t)from->rank, sizeof *from->shape);
             if (to->shape)
                 memcpy(to->shape, from->shape, (size_t)from->rank * sizeof *from->shape);
         }
     }
-}
-
-void tn_use_rebind(tn_use *use, tenon_value *value) {
-    tenon_value *old = use->value;
-    if (old == value)
-        return;
-    if (use->prev)
-        use->prev->next = use->next;
-    else
-        old->uses = use->next;
-    if (use->next)
-        use->next->prev = use->prev;
-    old->use_count--;
-    use->value = value;
-    use->slot->as.value = value;
-    use->prev = NULL;
-    use->next = value->uses;
-    if (value->uses)
-        value->uses->prev = use;
-    value->uses = use;
-    value->use_count++;
 }
 
 static bool is_dead(const tenon_node *node) {
@@ -118,8 +96,8 @@ static bool is_dead(const tenon_node *node) {
     return true;
 }
 
-/* Erases a node and what only fed it, so that later matches see true counts of uses. What does not fit the list is left to
- * tn_graph_drop_dead. */
+/* Erases a node and what only fed it, so that later matches see true counts of uses. What does not
+ * fit the list is left to tn_graph_drop_dead. */
 static tenon_status erase_with_feeders(tenon_node *node) {
     tenon_node *dead[64] = {node};
     int count = 1;
@@ -157,7 +135,8 @@ static tenon_status replace(tenon_node *node, tenon_value **with, int64_t made_f
     return erase_with_feeders(node);
 }
 
-static tenon_status apply(tenon_graph *graph, tn_rule_fn *by_op, tenon_value **with, bool *changed) {
+static tenon_status apply(tenon_graph *graph, tn_rule_fn *by_op, tenon_value **with,
+                          bool *changed) {
     for (tenon_node *node = graph->first, *next; node; node = next) {
         next = node->next;
         tn_rule_fn rule = by_op[node->op->id];

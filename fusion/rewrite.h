@@ -16,8 +16,7 @@
 #define NIL tenon_arg_none()
 #define DEF ((tenon_arg){TENON_ARG_DEFAULT})
 /* An argument list: TN_ARGS(VAL(x), INT(1)). */
-#define TN_ARGS(...)                                                                               \
-    (const tenon_arg[]){__VA_ARGS__}, TN_COUNT(((const tenon_arg[]){__VA_ARGS__}))
+#define TN_ARGS(...) (const tenon_arg[]){__VA_ARGS__}, TN_COUNT(((const tenon_arg[]){__VA_ARGS__}))
 
 /* A list of integers, held in `items`. */
 tenon_arg tn_ints(tenon_arg *items, const int64_t *values, int count);
@@ -42,12 +41,9 @@ tenon_status tn_emit_constant(tenon_graph *graph, const char *name, tenon_tensor
 /* What is known of `from` (dtype, rank, sizes) is noted at `to`, where nothing is known. */
 void tn_value_adopt(tenon_value *to, const tenon_value *from);
 
-/* Lets one use hold another value. */
-void tn_use_rebind(tn_use *use, tenon_value *value);
-
 /* ---- Rules ----
- * A rule may emit nodes before `node` and set with[i] to the value that takes the place of output i; all NULL (as it finds them): the node
- * stays. Outputs without uses need no value. */
+ * A rule may emit nodes before `node` and set with[i] to the value that takes the place of output
+ * i; all NULL (as it finds them): the node stays. Outputs without uses need no value. */
 typedef tenon_status (*tn_rule_fn)(tenon_node *node, tenon_value **with);
 typedef struct tn_rule {
     enum tn_op_id op;
@@ -67,9 +63,8 @@ static inline bool tn_node_is(const tenon_node *node, enum tn_op_id op) {
 }
 /* The node whose first output `value` is, when it has that op; NULL otherwise. */
 static inline tenon_node *tn_made_by(const tenon_value *value, enum tn_op_id op) {
-    return value && value->node && value->index == 0 && value->node->op->id == (int)op
-               ? value->node
-               : NULL;
+    return value && value->node && value->index == 0 && value->node->op->id == (int)op ? value->node
+                                                                                       : NULL;
 }
 /* The same, and nothing but one argument uses it. */
 static inline tenon_node *tn_only_by(const tenon_value *value, enum tn_op_id op) {
@@ -78,7 +73,8 @@ static inline tenon_node *tn_only_by(const tenon_value *value, enum tn_op_id op)
 static inline bool tn_is_constant(const tenon_value *value) {
     return value && value->kind == TENON_VALUE_CONSTANT && value->tensor;
 }
-/* Argument `index` as a number: a literal, or a constant of one element (then of rank 0 if `scalar` is asked for). */
+/* Argument `index` as a number: a literal, or a constant of one element (then of rank 0 if `scalar`
+ * is asked for). */
 bool tn_arg_number(const tenon_node *node, int index, double *out);
 /* Whether argument `index` is that number, within rounding of its own dtype. */
 bool tn_arg_is(const tenon_node *node, int index, double number);

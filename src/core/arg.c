@@ -99,6 +99,36 @@ tenon_status tn_arg_check(tenon_graph *graph, const tn_op *op, const tn_param *p
     return TENON_OK;
 }
 
+bool tn_arg_equal(const tenon_arg *a, const tenon_arg *b) {
+    if (a->kind != b->kind)
+        return false;
+    switch (a->kind) {
+    case TENON_ARG_DEFAULT:
+    case TENON_ARG_NONE:
+        return true;
+    case TENON_ARG_VALUE:
+        return a->as.value == b->as.value;
+    case TENON_ARG_INT:
+        return a->as.i == b->as.i;
+    case TENON_ARG_FLOAT:
+        return memcmp(&a->as.f, &b->as.f, sizeof a->as.f) == 0;
+    case TENON_ARG_BOOL:
+        return a->as.b == b->as.b;
+    case TENON_ARG_STRING:
+        return strcmp(a->as.s, b->as.s) == 0;
+    case TENON_ARG_DTYPE:
+        return a->as.dtype == b->as.dtype;
+    case TENON_ARG_LIST:
+        if (a->count != b->count)
+            return false;
+        for (int i = 0; i < a->count; i++)
+            if (!tn_arg_equal(&a->as.list[i], &b->as.list[i]))
+                return false;
+        return true;
+    }
+    return false;
+}
+
 /* ---- Reading ---- */
 
 static bool number_as_int(const tenon_arg *arg, int64_t *out) {

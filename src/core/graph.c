@@ -281,6 +281,12 @@ void tn_use_unlink(tn_use *use) {
     use->value->use_count--;
 }
 
+void tn_use_set(tn_use *use, tenon_value *value) {
+    tn_use_unlink(use);
+    use->slot->as.value = value;
+    link_use(use, value);
+}
+
 static int count_values(const tenon_node *node) {
     int count = 0;
     for (int i = 0; i < node->op->param_count; i++) {

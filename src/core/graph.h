@@ -139,6 +139,8 @@ tenon_status tn_node_set_arg(tenon_node *node, int index, const tenon_arg *arg);
 tenon_status tn_node_link(tenon_node *node);
 void tn_node_unlink(tenon_node *node);
 void tn_use_unlink(tn_use *use);
+/* Lets one use hold another value. */
+void tn_use_set(tn_use *use, tenon_value *value);
 /* Moves a node before another of the same graph. */
 void tn_node_move(tenon_node *node, tenon_node *before);
 /* Numbers the nodes in order (node->order = 0, 1, ...). */
@@ -173,6 +175,9 @@ const char *tn_arg_string(const tenon_node *node, int index); /* NULL when None 
 int tn_arg_ints(const tenon_node *node, int index, int64_t *out, int capacity);
 /* The same for int[N] arguments: one number stands for N. */
 int tn_arg_ints_of(const tenon_node *node, int index, int64_t *out, int count);
+
+/* The same kind and content; floats bit by bit, so that 0.0 and -0.0 differ. */
+bool tn_arg_equal(const tenon_arg *a, const tenon_arg *b);
 
 /* ---- Binding symbols
  * ----------------------------------------------------------------------------------------- */

@@ -147,43 +147,13 @@ static void print_arg(printer *p, const tenon_arg *arg) {
     }
 }
 
-static bool same_arg(const tenon_arg *a, const tenon_arg *b) {
-    if (a->kind != b->kind)
-        return false;
-    switch (a->kind) {
-    case TENON_ARG_DEFAULT:
-    case TENON_ARG_NONE:
-        return true;
-    case TENON_ARG_VALUE:
-        return a->as.value == b->as.value;
-    case TENON_ARG_INT:
-        return a->as.i == b->as.i;
-    case TENON_ARG_FLOAT:
-        return memcmp(&a->as.f, &b->as.f, sizeof a->as.f) == 0;
-    case TENON_ARG_BOOL:
-        return a->as.b == b->as.b;
-    case TENON_ARG_STRING:
-        return strcmp(a->as.s, b->as.s) == 0;
-    case TENON_ARG_DTYPE:
-        return a->as.dtype == b->as.dtype;
-    case TENON_ARG_LIST:
-        if (a->count != b->count)
-            return false;
-        for (int i = 0; i < a->count; i++)
-            if (!same_arg(&a->as.list[i], &b->as.list[i]))
-                return false;
-        return true;
-    }
-    return false;
-}
-
 /* Arguments that equal their default are left out; from the first of those on, the others are
  * named. */
 static void print_args(printer *p, const tenon_node *node) {
     bool named = false, first = true;
     for (int i = 0; i < node->op->param_count; i++) {
         const tn_param *param = &node->op->params[i];
-        if (param->has_default && same_arg(&node->args[i], &param->preset)) {
+        if (param->has_default && tn_arg_equal(&node->args[i], &param->preset)) {
             named = true;
             continue;
         }

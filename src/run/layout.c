@@ -185,25 +185,6 @@ static tenon_status lay_out_nodes(tn_layout *layout, tenon_graph *graph, tn_map 
 
 /* ---- Outputs and writes ---- */
 
-static void use_value(tn_use *use, tenon_value *value) {
-    tenon_value *old = use->value;
-    if (use->prev)
-        use->prev->next = use->next;
-    else
-        old->uses = use->next;
-    if (use->next)
-        use->next->prev = use->prev;
-    old->use_count--;
-    use->value = value;
-    use->slot->as.value = value;
-    use->prev = NULL;
-    use->next = value->uses;
-    if (use->next)
-        use->next->prev = use;
-    value->uses = use;
-    value->use_count++;
-}
-
 /* The value in whose memory `value` lies. */
 static tenon_value *owner_of(tenon_value *value) {
     while (value->node && value->node->op->kind == TN_OP_VIEW)
@@ -235,7 +216,7 @@ static tenon_status own(tn_layout *layout, tenon_graph *graph, tn_use *use, tn_m
         return tn_map_put(claimed, owner_of(value)->name, value);
     TN_TRY(insert_copy(layout, graph, value->node ? value->node->next : graph->first, value->node,
                        value, reason, &copy));
-    use_value(use, copy);
+    tn_use_set(use, copy);
     return tn_map_put(claimed, copy->name, copy);
 }
 
