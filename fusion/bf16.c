@@ -50,7 +50,7 @@ static tenon_status convert_weight(tn_use *use, tenon_node *node, bool *changed)
         return TENON_OK;
     TN_TRY(constant_as(weight, TENON_BFLOAT16, &twin));
     TN_TRY(tn_emit(node, TN_OP_to_copy, &back, TN_ARGS(VAL(twin), DTY(TENON_FLOAT32))));
-    tn_use_rebind(use, back);
+    tn_use_set(use, back);
     *changed = true;
     return TENON_OK;
 }
@@ -120,7 +120,7 @@ static tenon_status convert(casts *c, tenon_node *node, tenon_dtype from, tenon_
         if (value->dtype != from || value->scalar != TN_TENSOR)
             continue;
         TN_TRY(as(c, node, value, to, &other));
-        tn_use_rebind(&node->uses[i], other);
+        tn_use_set(&node->uses[i], other);
     }
     return TENON_OK;
 }
@@ -142,7 +142,7 @@ static tenon_status restore(casts *c, tenon_graph *graph, tn_use *use, tenon_dty
         return TENON_OK;
     TN_TRY(tn_graph_emit(graph, NULL, TN_OP_to_copy, NULL, use->value->node,
                          TN_ARGS(VAL(use->value), DTY(dtype)), &cast));
-    tn_use_rebind(use, cast);
+    tn_use_set(use, cast);
     return TENON_OK;
 }
 
