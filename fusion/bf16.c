@@ -1,203 +1,239 @@
-/* Products in bfloat16, as torch.autocast("cpu", dtype=torch.bfloat16) has them.
+/* Lets products run in bfloat16, as torch.autocast("cpu", dtype=torch.bfloat16) does.
  *
- *     x -- linear(w, b)        ->     x -- to bfloat16 -- linear(w in bfloat16, b in bfloat16)
+ *     x -- linear(w, b) -- relu -- output
+ *     x -- to bfloat16 -- linear(w16, b16) -- relu -- to float32 -- output
  *
- * Convolutions, linear layers, products of matrices and attention take bfloat16 and give it (they accumulate in float32). Elementwise ops,
- * views, pools and cat go on in what they are given, by the usual promotion. Everything else (norms, softmax, reductions, indexing) gets
- * float32, and so do the graph's outputs, which keep the dtypes that the model declares.
+ * Three lists (PyTorch's, aten/src/ATen/autocast_mode.h) say what happens to the floating-point
+ * operands but float64 ones: products take them as bfloat16, sum in float32 and give bfloat16; ops
+ * that need the range or the digits take them as float32; ops that join tensors take the wider
+ * dtype. All other ops run in the dtype of their inputs, and elementwise ones promote mixed dtypes.
+ * Where mixed dtypes are not allowed (PyTorch fails there), the inputs are taken as the wider one.
+ * Recurrent layers stay in float32, and outputs and buffers in the dtypes that the model declares.
  *
- * Weights are converted once a model (bf16_weights: a constant in bfloat16, and a cast back that the second pass takes away); the rest is done
- * for each set of shapes, when dtypes can be inferred again.
+ * An attention's additive mask keeps its dtype: float32's lowest number, a usual mask, would become
+ * an infinity.
  */
 #include "fusion/bf16.h"
+#include "core/infer.h"
 #include "fusion/rewrite.h"
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_product(const tenon_node *node) {
-    switch (node->op->id) {
-    case TN_OP_convolution:
-    case TN_OP_linear:
-    case TN_OP_mm:
-    case TN_OP_bmm:
-    case TN_OP_addmm:
-    case TN_OP_baddbmm:
-    case TN_OP_matmul:
-    case TN_OP_scaled_dot_product_attention:
-        return true;
-    default:
-        return false;
+typedef enum policy { AS_INPUTS, LOWER, FLOAT32, WIDEST } policy;
+
+/* Rows for ops that Tenon does not have are no fault. */
+static const struct {
+    const char *op;
+    policy policy;
+} lists[] = {
+    {"aten.convolution", LOWER},
+    {"aten.linear", LOWER},
+    {"aten.mm", LOWER},
+    {"aten.bmm", LOWER},
+    {"aten.addmm", LOWER},
+    {"aten.baddbmm", LOWER},
+    {"aten.scaled_dot_product_attention", LOWER},
+    {"aten.prelu", LOWER},
+    /* what matmul and linear become for vectors */
+    {"aten.mv", LOWER},
+    {"aten.addmv", LOWER},
+    {"aten.dot", LOWER},
+
+    {"aten.avg_pool3d", FLOAT32},
+    {"aten.max_pool3d", FLOAT32},
+    {"aten.max_pool3d_with_indices", FLOAT32},
+    {"aten.adaptive_avg_pool3d", FLOAT32},
+    {"aten._adaptive_avg_pool3d", FLOAT32},
+    {"aten.adaptive_max_pool3d", FLOAT32},
+    {"aten.reflection_pad1d", FLOAT32},
+    {"aten.reflection_pad2d", FLOAT32},
+    {"aten.replication_pad1d", FLOAT32},
+    {"aten.replication_pad2d", FLOAT32},
+    {"aten.replication_pad3d", FLOAT32},
+    {"aten.prod", FLOAT32},
+    {"aten.prod.dim_int", FLOAT32},
+    {"aten.grid_sampler", FLOAT32},
+    {"aten.grid_sampler_2d", FLOAT32},
+    {"aten.grid_sampler_3d", FLOAT32},
+    {"aten.cdist", FLOAT32},
+    {"aten._cdist_forward", FLOAT32},
+    {"aten.trace", FLOAT32},
+    {"aten.inverse", FLOAT32},
+    {"aten.linalg_inv_ex", FLOAT32},
+    {"aten.mse_loss", FLOAT32},
+    {"aten.l1_loss", FLOAT32},
+    {"aten.smooth_l1_loss", FLOAT32},
+    {"aten.huber_loss", FLOAT32},
+    /* their scales were chosen for float32 */
+    {"aten.fake_quantize_per_tensor_affine", FLOAT32},
+    {"quantized_decomposed.quantize_per_tensor", FLOAT32},
+    {"quantized_decomposed.quantize_per_channel", FLOAT32},
+
+    {"aten.cat", WIDEST},
+    {"aten.stack", WIDEST},
+    {"aten.index_copy", WIDEST},
+};
+
+static void read_lists(policy *by_op) {
+    memset(by_op, 0, TN_OP_COUNT * sizeof *by_op);
+    for (int i = 0; i < TN_COUNT(lists); i++) {
+        const tn_op *op = tn_op_find(lists[i].op);
+        if (op)
+            by_op[op->id] = lists[i].policy;
     }
 }
 
-/* ---- Weights ---- */
+/* ---- Casts ---- */
 
-static tenon_status constant_as(const tenon_value *value, tenon_dtype dtype, tenon_value **out) {
-    const tenon_view *from = &value->tensor->view;
-    tenon_tensor *tensor = NULL;
-    TN_TRY(tenon_tensor_create(dtype, from->rank, from->shape, &tensor));
-    tenon_status status = tenon_view_copy(&tensor->view, from);
-    if (status != TENON_OK) {
-        tenon_tensor_destroy(&tensor);
-        return status;
-    }
-    return tn_emit_constant(value->graph, value->name, tensor, out);
+typedef struct lowering {
+    tenon_graph *graph;
+    tn_bf16 *bf16;
+    bool *changed;
+    policy by_op[TN_OP_COUNT];
+} lowering;
+
+/* The value of which `value` is a wider copy, when it has that dtype. */
+static tenon_value *narrow_source(const tenon_value *value, tenon_dtype dtype) {
+    const tenon_node *copy = tn_made_by(value, TN_OP_to_copy);
+    tenon_value *source = copy ? tn_arg_value(copy, 0) : NULL;
+    return source && source->dtype == dtype && tn_promote(dtype, value->dtype) == value->dtype
+               ? source
+               : NULL;
 }
 
-static tenon_status convert_weight(tn_use *use, tenon_node *node, bool *changed) {
-    tenon_value *weight = use->value, *twin, *back;
-    if (!tn_is_constant(weight) || weight->dtype != TENON_FLOAT32 || weight->rank < 2)
+/* `value` as `dtype`, for a use before `before` (NULL: at the end). A later pass merges equal ones.
+ */
+static tenon_status cast(lowering *l, tenon_node *before, tenon_value *value, tenon_dtype dtype,
+                         tenon_value **out) {
+    tenon_tensor *rounded;
+    *out = narrow_source(value, dtype);
+    if (*out)
         return TENON_OK;
-    TN_TRY(constant_as(weight, TENON_BFLOAT16, &twin));
-    TN_TRY(tn_emit(node, TN_OP_to_copy, &back, TN_ARGS(VAL(twin), DTY(TENON_FLOAT32))));
-    tn_use_set(use, back);
-    *changed = true;
-    return TENON_OK;
+    if (!tn_is_constant(value) || dtype != TENON_BFLOAT16)
+        return tn_graph_emit(l->graph, before, TN_OP_to_copy, NULL, before ? before : value->node,
+                             TN_ARGS(VAL(value), DTY(dtype)), out);
+    TN_TRY(tn_bf16_round(l->bf16, value->tensor, &rounded));
+    return tn_emit_constant(l->graph, value->name, rounded, out);
 }
 
-static tenon_status pass_weights(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
-    for (tenon_node *node = graph->first; node; node = node->next)
-        for (int i = 0; is_product(node) && i < node->use_count; i++)
-            TN_TRY(convert_weight(&node->uses[i], node, changed));
-    tn_graph_drop_constants(graph);
-    return TENON_OK;
-}
-
-/* ---- Everything else ---- */
-
-typedef struct casts {
-    tenon_value **low, **high; /* by value id: the value in bfloat16, in float32 */
-    int32_t count;
-} casts;
-
-static bool keeps_dtype(const tenon_node *node) {
-    switch (node->op->id) {
-    case TN_OP_max_pool2d:
-    case TN_OP_max_pool2d_with_indices:
-    case TN_OP_avg_pool2d:
-    case TN_OP_channel_shuffle:
-    case TN_OP_constant_pad_nd:
-        return true;
-    case TN_OP_cat: /* of one dtype */
-        for (int i = 1; i < node->use_count; i++)
-            if (node->uses[i].value->dtype != node->uses[0].value->dtype)
-                return false;
-        return true;
-    case TN_OP_to_copy:
-        return false;
-    default:
-        return node->op->kind == TN_OP_VIEW || tn_is_elementwise(node->op->id);
-    }
-}
-
-/* The value as `dtype`: an earlier cast, what a cast was made of, or a new cast. */
-static tenon_status as(casts *c, tenon_node *at, tenon_value *value, tenon_dtype dtype,
-                       tenon_value **out) {
-    tenon_value **kept = dtype == TENON_BFLOAT16 ? c->low : c->high;
-    const tenon_node *cast = tn_made_by(value, TN_OP_to_copy);
-    if (cast && dtype == TENON_BFLOAT16 && tn_arg_value(cast, 0)->dtype == dtype) {
-        *out = tn_arg_value(cast, 0);
+static tenon_status cast_use(lowering *l, tn_use *use, tenon_dtype dtype) {
+    tenon_value *value;
+    if (!use || use->value->dtype == dtype)
         return TENON_OK;
-    }
-    if (value->id < c->count && kept[value->id]) {
-        *out = kept[value->id];
+    TN_TRY(cast(l, use->node, use->value, dtype, &value));
+    tn_use_set(use, value);
+    *l->changed = true;
+    return TENON_OK;
+}
+
+/* ---- Nodes ---- */
+
+/* Whether the use is a floating-point operand that casts concern. */
+static bool is_operand(const tenon_node *node, const tn_use *use) {
+    bool mask = tn_node_is(node, TN_OP_scaled_dot_product_attention) && use->slot == &node->args[3];
+    return tn_is_float_value(use->value) && !mask;
+}
+
+/* The widest dtype among the operands; NONE when there is none. */
+static tenon_dtype widest(const tenon_node *node) {
+    tenon_dtype dtype = TENON_DTYPE_NONE;
+    for (int i = 0; i < node->use_count; i++)
+        if (is_operand(node, &node->uses[i]))
+            dtype = tn_promote(dtype, node->uses[i].value->dtype);
+    return dtype;
+}
+
+/* Elementwise ops promote, and norms have parameters of a dtype of their own. */
+static bool takes_mixed(const tenon_node *node) {
+    static const tn_infer_fn rules[] = {
+        tn_infer_arithmetic,
+        tn_infer_divide,
+        tn_infer_divide_mode,
+        tn_infer_compare,
+        tn_infer_where,
+        tn_infer_clamp,
+        tn_infer_addc,
+        tn_infer_masked_fill,
+        tn_infer_native_layer_norm,
+        tn_infer_rms_norm,
+        tn_infer_native_group_norm,
+        tn_infer_native_batch_norm,
+    };
+    for (int i = 0; i < TN_COUNT(rules); i++)
+        if (node->op->infer == rules[i])
+            return true;
+    return false;
+}
+
+/* The dtype that the op takes its operands in; NONE: each in its own. */
+static tenon_dtype operand_dtype(const lowering *l, const tenon_node *node) {
+    policy how = l->by_op[node->op->id];
+    tenon_dtype wide = widest(node);
+    if (wide == TENON_DTYPE_NONE || (how == AS_INPUTS && takes_mixed(node)))
+        return TENON_DTYPE_NONE;
+    if (wide == TENON_FLOAT64)
+        return wide;
+    return how == LOWER ? TENON_BFLOAT16 : how == FLOAT32 ? TENON_FLOAT32 : wide;
+}
+
+static bool is_static(const tenon_node *node) {
+    for (int i = 0; i < node->use_count; i++)
+        if (!tn_value_static(node->uses[i].value))
+            return false;
+    return node->op->infer != NULL;
+}
+
+static tenon_status visit(lowering *l, tenon_node *node) {
+    if (!is_static(node))
         return TENON_OK;
-    }
-    if (tn_is_constant(value))
-        TN_TRY(constant_as(value, dtype, out));
-    else
-        TN_TRY(tn_emit_cast(at, value, dtype, out));
-    if (value->id < c->count)
-        kept[value->id] = *out;
-    return TENON_OK;
-}
-
-/* Arguments of one dtype become another. */
-static tenon_status convert(casts *c, tenon_node *node, tenon_dtype from, tenon_dtype to) {
-    for (int i = 0; i < node->use_count; i++) {
-        tenon_value *value = node->uses[i].value, *other;
-        if (value->dtype != from || value->scalar != TN_TENSOR)
-            continue;
-        TN_TRY(as(c, node, value, to, &other));
-        tn_use_set(&node->uses[i], other);
-    }
-    return TENON_OK;
-}
-
-/* Casts that the model itself has stay what they are; the dtype of others follows their arguments. */
-static tenon_status visit(casts *c, tenon_node *node) {
-    bool floats = node->output_count > 0 && node->outputs[0]->dtype == TENON_FLOAT32;
-    if (is_product(node) && floats)
-        TN_TRY(convert(c, node, TENON_FLOAT32, TENON_BFLOAT16));
-    else if (!node->mark && !keeps_dtype(node))
-        TN_TRY(convert(c, node, TENON_BFLOAT16, TENON_FLOAT32));
+    tenon_dtype dtype = operand_dtype(l, node);
+    for (int i = 0; dtype != TENON_DTYPE_NONE && i < node->use_count; i++)
+        if (is_operand(node, &node->uses[i]))
+            TN_TRY(cast_use(l, &node->uses[i], dtype));
     return tn_node_infer(node);
 }
 
-static tenon_status restore(casts *c, tenon_graph *graph, tn_use *use, tenon_dtype dtype) {
-    tenon_value *cast;
-    (void)c;
-    if (!use || use->value->dtype == dtype)
-        return TENON_OK;
-    TN_TRY(tn_graph_emit(graph, NULL, TN_OP_to_copy, NULL, use->value->node,
-                         TN_ARGS(VAL(use->value), DTY(dtype)), &cast));
-    tn_use_set(use, cast);
-    return TENON_OK;
-}
+/* ---- The pass ---- */
 
-static tenon_status run(casts *c, tenon_graph *graph, tenon_dtype *declared) {
+static tenon_status run(lowering *l, tenon_dtype *declared) {
+    tenon_graph *graph = l->graph;
     for (int i = 0; i < graph->output_count; i++)
         if (graph->outputs[i].use)
             declared[i] = graph->outputs[i].use->value->dtype;
-    for (tenon_node *node = graph->first; node; node = node->next) /* values that are bfloat16 already */
-        node->mark = node->output_count > 0 && node->outputs[0]->dtype == TENON_BFLOAT16;
-    for (tenon_node *node = graph->first, *next; node; node = next) {
-        next = node->next;
-        TN_TRY(visit(c, node));
-    }
+    for (tenon_node *node = graph->first; node; node = node->next)
+        TN_TRY(visit(l, node));
     for (int i = 0; i < graph->output_count; i++)
-        TN_TRY(restore(c, graph, graph->outputs[i].use, declared[i]));
+        TN_TRY(cast_use(l, graph->outputs[i].use, declared[i]));
     for (int i = 0; i < graph->write_count; i++)
-        TN_TRY(restore(c, graph, graph->writes[i].use, graph->writes[i].target->dtype));
+        TN_TRY(cast_use(l, graph->writes[i].use, graph->writes[i].target->dtype));
     return TENON_OK;
 }
 
-static tenon_status pass_products(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
-    for (const tenon_node *node = graph->first; node; node = node->next)
-        *changed |= is_product(node);
-    if (!*changed)
-        return TENON_OK;
-    casts c = {.count = graph->value_count};
-    c.low = calloc((size_t)c.count + 1, sizeof *c.low);
-    c.high = calloc((size_t)c.count + 1, sizeof *c.high);
+static tenon_status pass_bf16(tenon_graph *graph, bool *changed, void *user) {
+    lowering l = {.graph = graph, .bf16 = user, .changed = changed};
     tenon_dtype *declared = calloc((size_t)graph->output_count + 1, sizeof *declared);
-    tenon_status status = c.low && c.high && declared ? run(&c, graph, declared) : tn_no_memory();
-    free(c.low);
-    free(c.high);
+    if (!declared)
+        return tn_no_memory();
+    read_lists(l.by_op);
+    tn_bf16_trim(l.bf16);
+    tenon_status status = run(&l, declared);
     free(declared);
     return status;
 }
 
-tenon_status tn_bf16_pipeline(const tenon_pass_list *list, tenon_pass_list **out) {
-    static const tenon_pass weights = {.name = "bf16_weights",
-                                       .doc = "weights of products become bfloat16",
-                                       .phase = TENON_PASS_MODEL,
-                                       .run = pass_weights};
-    static const tenon_pass products = {.name = "bf16",
-                                        .doc = "products run in bfloat16",
-                                        .phase = TENON_PASS_SHAPES,
-                                        .run = pass_products};
+tenon_status tn_bf16_pipeline(const tenon_pass_list *list, tn_bf16 *bf16, tenon_pass_list **out) {
+    const tenon_pass pass = {.name = "bf16",
+                             .doc = "products run in bfloat16",
+                             .phase = TENON_PASS_SHAPES,
+                             .run = pass_bf16,
+                             .user = bf16};
     tenon_pass_list *copy = NULL;
     tenon_status status;
-    int at = 0;
     TN_GOTO(tn_pass_list_copy(list, &copy));
-    TN_GOTO(tenon_pass_list_insert(copy, -1, &weights));
-    while (at < tenon_pass_list_count(copy) &&
-           strcmp(tenon_pass_list_get(copy, at)->name, "merge_shapes") != 0)
+    int count = tenon_pass_list_count(copy), at = 0;
+    while (at < count && strcmp(tenon_pass_list_get(copy, at)->name, "merge_shapes") != 0)
         at++;
-    TN_GOTO(tenon_pass_list_insert(copy, at, &products));
+    TN_GOTO(tenon_pass_list_insert(copy, at < count ? at : -1, &pass));
     *out = copy;
     return TENON_OK;
 error:

@@ -201,6 +201,15 @@ void tn_engine_leave(size_t bytes) {
     pthread_mutex_unlock(&lock);
 }
 
+bool tn_onednn_bfloat16(tn_isa cap) {
+    pthread_mutex_lock(&lock);
+    settle_isa(cap);
+    fill_caps();
+    bool bfloat16 = caps.bfloat16;
+    pthread_mutex_unlock(&lock);
+    return bfloat16;
+}
+
 void tn_onednn_get_info(tn_onednn_info *info) {
     static char version[32];
     static pthread_mutex_t version_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -90,4 +90,8 @@ typedef struct tn_onednn_info {
  * did before. Thread-safe. */
 void tn_onednn_get_info(tn_onednn_info *info);
 
+/* Whether oneDNN computes in bfloat16 here. Settles its ISA with `cap`, as making a set does.
+ * Thread-safe. */
+bool tn_onednn_bfloat16(tn_isa cap);
+
 #endif

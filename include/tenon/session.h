@@ -23,7 +23,20 @@ typedef enum tenon_backend {
     TENON_BACKEND_REFERENCE /* Tenon's kernels only */
 } tenon_backend;
 
-typedef enum tenon_precision { TENON_PRECISION_FP32 = 0, TENON_PRECISION_BF16 } tenon_precision;
+typedef enum tenon_precision {
+    TENON_PRECISION_FP32 = 0, /* the dtypes that the model declares */
+    /* Products (convolution, linear, matmul, attention) take float32 and float16 operands as
+     * bfloat16, sum in float32 and give bfloat16; other ops follow the dtypes of their operands, as
+     * under PyTorch's autocast on CPUs. Inputs, outputs and buffers keep their declared dtypes. */
+    TENON_PRECISION_BF16
+} tenon_precision;
+
+/* What TENON_PRECISION_BF16 means where oneDNN does not compute in bfloat16. */
+typedef enum tenon_bf16_fallback {
+    TENON_BF16_FALLBACK_FP32 = 0, /* the session runs in float32, and a warning is logged */
+    TENON_BF16_FALLBACK_EMULATE,  /* Tenon's kernels compute in bfloat16: slow, for tests */
+    TENON_BF16_FALLBACK_REFUSE    /* making the session fails: UNSUPPORTED */
+} tenon_bf16_fallback;
 
 typedef struct tenon_session_options {
     int threads; /* OpenMP threads of a run; 0: one for each core that the process may use */
@@ -38,6 +51,7 @@ typedef struct tenon_session_options {
                                       it must live as long */
     bool keep_denormals; /* false: runs flush denormals to zero, and leave the caller's mode as
                             found */
+    tenon_bf16_fallback bf16_fallback;
 } tenon_session_options;
 
 typedef struct tenon_session tenon_session;

@@ -21,6 +21,10 @@ static tenon_status check_options(const tenon_session_options *options) {
     if (options->precision < TENON_PRECISION_FP32 || options->precision > TENON_PRECISION_BF16)
         return tn_fail(TENON_INVALID_ARGUMENT, "session options: there is no precision %d",
                        (int)options->precision);
+    if (options->bf16_fallback < TENON_BF16_FALLBACK_FP32 ||
+        options->bf16_fallback > TENON_BF16_FALLBACK_REFUSE)
+        return tn_fail(TENON_INVALID_ARGUMENT, "session options: there is no bf16_fallback %d",
+                       (int)options->bf16_fallback);
     if (options->max_shapes < 0)
         return tn_fail(TENON_INVALID_ARGUMENT, "session options: max_shapes is %d, less than 0",
                        options->max_shapes);
@@ -31,16 +35,22 @@ static const tenon_pass_list *passes_of(const tenon_session *session) {
     return session->passes ? session->passes : session->options.passes;
 }
 
-/* Products in bfloat16, where the CPU computes in it; elsewhere float32 is faster, and as good. */
 static tenon_status take_precision(tenon_session *session) {
-    tn_onednn_info info;
+    const tenon_session_options *options = &session->options;
     tenon_pass_list *lower = NULL;
-    tn_onednn_get_info(&info);
-    if (!info.bfloat16) {
-        tn_log(TENON_LOG_WARN, "this CPU does not compute in bfloat16: the model runs in float32");
+    if (options->precision != TENON_PRECISION_BF16)
+        return TENON_OK;
+    if (!tn_onednn_bfloat16(session->plan_options.isa) &&
+        options->bf16_fallback != TENON_BF16_FALLBACK_EMULATE) {
+        static const char why[] = "oneDNN does not compute in bfloat16 on this CPU, or within the "
+                                  "ISA cap";
+        if (options->bf16_fallback == TENON_BF16_FALLBACK_REFUSE)
+            return tn_fail(TENON_UNSUPPORTED, "session options: %s", why);
+        tn_log(TENON_LOG_WARN, "%s: the model runs in float32", why);
         return TENON_OK;
     }
-    TN_TRY(tn_bf16_pipeline(passes_of(session), &lower));
+    TN_TRY(tn_bf16_create(&session->bf16));
+    TN_TRY(tn_bf16_pipeline(passes_of(session), session->bf16, &lower));
     tenon_pass_list_destroy(&session->passes);
     session->passes = lower;
     return TENON_OK;
@@ -66,11 +76,9 @@ static tenon_status take_options(tenon_session *session, const tenon_session_opt
         options->max_shapes = DEFAULT_SHAPES;
     if (!options->passes)
         TN_TRY(tenon_pass_list_create(&session->passes));
-    if (options->precision == TENON_PRECISION_BF16)
-        TN_TRY(take_precision(session));
     session->plan_options = (tn_plan_options){
         .backend = options->backend, .isa = isa, .threads = options->threads, .reuse = true};
-    return TENON_OK;
+    return take_precision(session);
 }
 
 static tenon_status find_states(tenon_session *session) {
@@ -188,6 +196,7 @@ void tenon_session_destroy(tenon_session **pointer) {
     tn_partition_family_destroy(&session->plan_options.family);
     tenon_graph_destroy(&session->graph);
     tenon_pass_list_destroy(&session->passes);
+    tn_bf16_destroy(&session->bf16);
     free(session->plans);
     free(session->states);
     free(session->state_values);
