@@ -64,7 +64,7 @@ TENON_API TENON_MUST_CHECK tenon_status tenon_session_create(const tenon_graph *
                                                              const tenon_session_options *options,
                                                              tenon_session **out);
 
-/* All contexts of the session must have gone. */
+/* Contexts of the session stay usable; it goes with the last of them. */
 TENON_API void tenon_session_destroy(tenon_session **session);
 
 /* ---- Inputs and outputs, in the model's order. Thread-safe.

@@ -45,7 +45,7 @@ tenon_status tenon_context_create(tenon_session *session, tenon_context **out) {
     if (!context)
         return tn_no_memory();
     context->session = session;
-    atomic_fetch_add(&session->contexts, 1);
+    tn_session_share(session);
     context->states = calloc(states + 1, sizeof *context->states);
     context->inputs = calloc(inputs + 1, sizeof *context->inputs);
     context->outputs = calloc(outputs + 1, sizeof *context->outputs);
@@ -86,8 +86,9 @@ void tenon_context_destroy(tenon_context **pointer) {
     free(context->wanted);
     free(context->arena.data);
     tn_scratch_free(&context->scratch);
-    atomic_fetch_sub(&context->session->contexts, 1);
+    tenon_session *session = context->session;
     free(context);
+    tn_session_drop(session);
 }
 
 /* ---- Views of the caller ---- */
@@ -226,6 +227,19 @@ static tenon_status find_instance(tenon_context *context, const tenon_view *inpu
     return status;
 }
 
+/* Whether an input lies in memory that this run may write: what an earlier run gave as an output.
+ */
+static bool lies_in_outputs(const tenon_context *context, const tn_plan *plan,
+                            const tenon_view *input) {
+    for (int32_t i = 0; i < plan->output_count; i++) {
+        const tn_memory *memory = &context->outputs[i];
+        tenon_view whole = {memory->data, TENON_UINT8, 1, {(int64_t)memory->size}, {1}};
+        if (views_overlap(input, &whole))
+            return true;
+    }
+    return false;
+}
+
 static tenon_status prepare_inputs(tenon_context *context, const tn_plan *plan,
                                    const tenon_view *inputs) {
     for (int32_t i = 0; i < plan->input_count; i++) {
@@ -235,7 +249,8 @@ static tenon_status prepare_inputs(tenon_context *context, const tn_plan *plan,
             continue;
         TN_TRY(check_memory("input", input->name, &inputs[i], input->written));
         *address = inputs[i].data;
-        if (input->read && !tenon_view_is_contiguous(&inputs[i])) {
+        if (input->read &&
+            (!tenon_view_is_contiguous(&inputs[i]) || lies_in_outputs(context, plan, &inputs[i]))) {
             tenon_view copy = input->view;
             TN_TRY(memory_reserve(&context->inputs[i], view_bytes(&copy)));
             copy.data = *address = context->inputs[i].data;

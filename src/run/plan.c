@@ -438,14 +438,47 @@ static tenon_status assign_offsets(planner *p) {
 
 /* ---- Plans ---- */
 
+/* Below this many bytes of tensors a model is done sooner by one thread than two can agree to
+ * begin. */
+#define SMALL_MODEL (256 << 10)
+
+static int choose_threads(const planner *p) {
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < p->layout.count && bytes < SMALL_MODEL; i++) {
+        if (p->layout.views[i].dtype != TENON_DTYPE_NONE)
+            bytes += tn_layout_span(&p->layout.views[i]);
+    }
+    return bytes < SMALL_MODEL ? 1 : p->options->threads;
+}
+
+static void log_steps(const tn_plan *plan) {
+    for (int32_t s = 0; s < plan->step_count && tn_logs(TENON_LOG_DEBUG); s++) {
+        const tn_step *step = &plan->steps[s];
+        const tn_root *root = NULL;
+        int64_t shift = 0;
+        if (step->out_count > 0 && step->out[0].root >= 0)
+            root = tn_plan_root(plan, step->out[0].root, &shift);
+        tn_log(TENON_LOG_DEBUG, "step %d: %s '%s'%s%s (%s)", s,
+               step->partition ? step->partition->ops : step->node->op->name, step->node->name,
+               root && root->base != TN_BASE_ARENA ? " into an output or state" : "",
+               step->out_count > 0 && step->out[0].root >= 0 &&
+                       plan->roots[step->out[0].root].parent >= 0
+                   ? " in place"
+                   : "",
+               step->partition      ? step->partition->reason
+               : step->node->reason ? step->node->reason
+                                    : "");
+    }
+}
+
 static tenon_status make(planner *p, const tenon_view *inputs) {
     tn_plan *plan = p->plan;
     tn_partition_options options = {.backend = p->options->backend,
-                                    .threads = p->options->threads,
                                     .pack_weights = true,
                                     .family = p->options->family,
                                     .isa = p->options->isa};
     TN_TRY(tn_layout_make(plan->graph, &p->layout));
+    plan->threads = options.threads = choose_threads(p);
     TN_TRY(tn_partitions_create(plan->graph, p->layout.views, &options, &plan->partitions));
     plan->views = p->layout.views;
     p->layout.views = NULL;
@@ -460,6 +493,7 @@ static tenon_status make(planner *p, const tenon_view *inputs) {
     tn_log(TENON_LOG_INFO, "plan '%s': %d steps, %d of them partitions, arena %lld bytes",
            plan->graph->name, plan->step_count, plan->partitions->count,
            (long long)plan->arena_bytes);
+    log_steps(plan);
     return TENON_OK;
 }
 
@@ -480,7 +514,6 @@ tenon_status tn_plan_create(tenon_graph *graph, const tenon_view *inputs,
         return tn_no_memory();
     atomic_init(&p.plan->shares, 1);
     p.plan->graph = graph;
-    p.plan->threads = options->threads;
     tenon_status status = make(&p, inputs);
     tn_layout_free(&p.layout);
     free(p.root_of);

@@ -100,8 +100,8 @@ typedef struct tn_plan_options {
     tn_isa isa;
     int threads;
     tn_partition_family *family; /* of a model with several shapes; NULL for one */
-    bool reuse;                /* share memory between values; off only to find faults */
-    const char *const *states; /* names of the session's buffers */
+    bool reuse;                  /* share memory between values; off only to find faults */
+    const char *const *states;   /* names of the session's buffers */
     int32_t state_count;
 } tn_plan_options;
 

@@ -159,6 +159,7 @@ tenon_status tenon_session_create(const tenon_graph *graph, const tenon_session_
     tenon_session *session = calloc(1, sizeof *session);
     if (!session)
         return tn_no_memory();
+    atomic_init(&session->shares, 1);
     pthread_mutex_init(&session->lock, NULL);
     pthread_mutex_init(&session->compile, NULL);
     TN_GOTO(take_options(session, options));
@@ -183,13 +184,20 @@ error:
     return status;
 }
 
+void tn_session_share(tenon_session *session) {
+    atomic_fetch_add(&session->shares, 1);
+}
+
 void tenon_session_destroy(tenon_session **pointer) {
     tenon_session *session = *pointer;
     *pointer = NULL;
-    if (!session)
+    if (session)
+        tn_session_drop(session);
+}
+
+void tn_session_drop(tenon_session *session) {
+    if (atomic_fetch_sub(&session->shares, 1) != 1)
         return;
-    if (atomic_load(&session->contexts) > 0)
-        tn_log(TENON_LOG_ERROR, "a session was destroyed before its contexts");
     for (int32_t i = 0; i < session->plan_count; i++)
         tn_plan_drop(&session->plans[i]);
     tn_plan_drop(&session->latest);

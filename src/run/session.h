@@ -21,8 +21,12 @@ struct tenon_session {
     int32_t plan_count;
     tn_plan *latest;        /* compiled last, for explain */
     _Atomic uint64_t clock; /* of tn_plan.last_used */
-    atomic_int contexts;
+    atomic_int shares;      /* the caller's, and one of each context */
 };
+
+/* A session lives until its last context has gone, whatever the caller does. */
+void tn_session_share(tenon_session *session);
+void tn_session_drop(tenon_session *session);
 
 /* The plan for these inputs, compiled if it was not yet. The caller drops its share. */
 tenon_status tn_session_plan(tenon_session *session, const tenon_view *inputs, int input_count,

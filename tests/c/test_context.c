@@ -153,12 +153,59 @@ START_TEST(inputs_are_swapped) {
 }
 END_TEST
 
+/* What one run gave is what the next one is given, as decoders do. */
+START_TEST(outputs_become_inputs) {
+    tenon_session *session = make_session("graph g {\n"
+                                          "  input %x: float32[s0]\n"
+                                          "  %y = aten.add.Tensor(%x, 1)\n"
+                                          "  %f = aten.flip(%x, [0])\n"
+                                          "  %z = aten.cat([%f, %y])\n"
+                                          "  output \"y\" = %y\n"
+                                          "  output \"z\" = %z\n"
+                                          "}\n",
+                                          TENON_BACKEND_REFERENCE);
+    tenon_context *context = NULL;
+    float x[2] = {1, 5};
+    tenon_view input = floats(x, 2, -1), outputs[2];
+    OK(tenon_context_create(session, &context));
+    for (int run = 0; run < 3; run++) {
+        memset(outputs, 0, sizeof outputs);
+        OK(tenon_context_run(context, &input, 1, outputs, 2));
+        input = outputs[0];
+    }
+    check_floats(&outputs[0], (float[2]){4, 8}, 2);
+    check_floats(&outputs[1], (float[4]){7, 3, 4, 8}, 4);
+    input = outputs[1]; /* larger ones than the context had room for */
+    memset(outputs, 0, sizeof outputs);
+    OK(tenon_context_run(context, &input, 1, outputs, 2));
+    check_floats(&outputs[1], (float[8]){8, 4, 3, 7, 8, 4, 5, 9}, 8);
+    tenon_context_destroy(&context);
+    tenon_session_destroy(&session);
+}
+END_TEST
+
+/* A context keeps its session. */
+START_TEST(sessions_may_go_first) {
+    tenon_session *session = make_session(counter, TENON_BACKEND_AUTO);
+    tenon_context *context = NULL;
+    float x[2] = {1, 1}, y[2] = {1, 1};
+    tenon_view inputs[2] = {floats(x, 2, -1), floats(y, 2, -1)}, outputs[5] = {{0}};
+    OK(tenon_context_create(session, &context));
+    tenon_session_destroy(&session);
+    OK(tenon_context_run(context, inputs, 2, outputs, 5));
+    check_floats(&outputs[1], (float[2]){7, 7}, 2);
+    tenon_context_destroy(&context);
+}
+END_TEST
+
 /* ---- Concurrency ---- */
 
+/* Large enough for the plan to use several threads. */
+#define WIDTH 256
 static const char product[] = "graph g {\n"
-                              "  input %x: float32[s0, 16]\n"
-                              "  const %w: float32[16, 16] = random(1)\n"
-                              "  const %b: float32[16] = random(2)\n"
+                              "  input %x: float32[s0, 256]\n"
+                              "  const %w: float32[256, 256] = random(1)\n"
+                              "  const %b: float32[256] = random(2)\n"
                               "  %m = aten.mm(%x, %w)\n"
                               "  %r = aten.relu(%m)\n"
                               "  %a = aten.add.Tensor(%r, %b)\n"
@@ -169,28 +216,28 @@ static const char product[] = "graph g {\n"
 typedef struct caller {
     tenon_session *session;
     int rows;
-    float want[8 * 16];
+    float want[8 * WIDTH];
     int wrong;
 } caller;
 
 static void run_product(tenon_context *context, int rows, float *result) {
-    float x[8 * 16];
-    for (int i = 0; i < rows * 16; i++)
+    float x[8 * WIDTH];
+    for (int i = 0; i < rows * WIDTH; i++)
         x[i] = (float)((i * 7 + rows) % 11) / 4 - 1;
-    tenon_view input = floats(x, rows, 16), output = floats(result, rows, 16);
+    tenon_view input = floats(x, rows, WIDTH), output = floats(result, rows, WIDTH);
     OK(tenon_context_run(context, &input, 1, &output, 1));
 }
 
 static void *call_often(void *user) {
     caller *c = user;
     tenon_context *context = NULL;
-    float result[8 * 16];
+    float result[8 * WIDTH];
     if (tenon_context_create(c->session, &context) != TENON_OK)
         c->wrong++;
     for (int i = 0; i < 100 && context; i++) {
         memset(result, 0, sizeof result);
         run_product(context, c->rows, result);
-        c->wrong += memcmp(result, c->want, (size_t)c->rows * 16 * sizeof *result) != 0;
+        c->wrong += memcmp(result, c->want, (size_t)c->rows * WIDTH * sizeof *result) != 0;
     }
     tenon_context_destroy(&context);
     return NULL;
@@ -237,7 +284,7 @@ static void run_some(tenon_backend backend, float *result) {
 /* Field case 51. */
 START_TEST(affinity_is_left_alone) {
     cpu_set_t before, after;
-    float result[5 * 16];
+    float result[5 * WIDTH];
     ck_assert_int_eq(sched_getaffinity(0, sizeof before, &before), 0);
     ck_assert_int_ge(tn_threads_available(), 1);
     ck_assert_int_le(tn_threads_available(), CPU_COUNT(&before));
@@ -259,7 +306,7 @@ START_TEST(affinity_is_left_alone) {
 END_TEST
 
 START_TEST(openmp_settings_are_left_alone) {
-    float result[5 * 16];
+    float result[5 * WIDTH];
     omp_set_num_threads(3);
     omp_set_dynamic(1);
     run_some(TENON_BACKEND_ONEDNN, result);
@@ -271,7 +318,7 @@ END_TEST
 /* Field case 53: the child has none of the threads that its memory says it has. */
 START_TEST(runs_go_on_after_fork) {
     const tenon_backend backends[] = {TENON_BACKEND_ONEDNN, TENON_BACKEND_REFERENCE};
-    float want[5 * 16], got[5 * 16];
+    float want[5 * WIDTH], got[5 * WIDTH];
     tenon_session *session = make_session(product, backends[_i]);
     tenon_context *context = NULL;
     OK(tenon_context_create(session, &context));
@@ -300,7 +347,7 @@ END_TEST
 
 /* A caller inside a parallel region of its own. */
 START_TEST(runs_inside_parallel_regions) {
-    float want[5 * 16], got[2][5 * 16];
+    float want[5 * WIDTH], got[2][5 * WIDTH];
     run_some(TENON_BACKEND_ONEDNN, want);
     tenon_session *session = make_session(product, TENON_BACKEND_ONEDNN);
     tenon_context *contexts[2] = {NULL, NULL};
@@ -309,10 +356,10 @@ START_TEST(runs_inside_parallel_regions) {
     OK(tenon_context_create(session, &contexts[1]));
 #pragma omp parallel for num_threads(2)
     for (int t = 0; t < 2; t++) {
-        float x[5 * 16];
-        for (int i = 0; i < 5 * 16; i++)
+        float x[5 * WIDTH];
+        for (int i = 0; i < 5 * WIDTH; i++)
             x[i] = (float)((i * 7 + 5) % 11) / 4 - 1;
-        tenon_view input = floats(x, 5, 16), output = floats(got[t], 5, 16);
+        tenon_view input = floats(x, 5, WIDTH), output = floats(got[t], 5, WIDTH);
         status[t] = (int)tenon_context_run(contexts[t], &input, 1, &output, 1);
     }
     for (int t = 0; t < 2; t++) {
@@ -371,6 +418,8 @@ int main(void) {
     tcase_add_test(tests, state_is_got_set_and_reset);
     tcase_add_test(tests, failed_runs_change_nothing);
     tcase_add_test(tests, inputs_are_swapped);
+    tcase_add_test(tests, outputs_become_inputs);
+    tcase_add_test(tests, sessions_may_go_first);
     tcase_add_loop_test(tests, contexts_run_at_the_same_time, 0, 2);
     tcase_add_test(tests, affinity_is_left_alone);
     tcase_add_test(tests, openmp_settings_are_left_alone);
