@@ -51,6 +51,26 @@ bool tn_view_dense(const tenon_view *view) {
     return true;
 }
 
+bool tn_view_disjoint(const tenon_view *view) {
+    /* Along growing strides, each dimension steps over all that comes before. */
+    bool used[TENON_MAX_RANK] = {false};
+    int64_t reach = 1;
+    for (int found = 0; found < view->rank; found++) {
+        int next = -1;
+        for (int d = 0; d < view->rank; d++) {
+            if (!used[d] && (next < 0 || view->strides[d] < view->strides[next]))
+                next = d;
+        }
+        used[next] = true;
+        if (view->shape[next] == 1)
+            continue;
+        if (view->strides[next] < reach)
+            return false;
+        reach = view->strides[next] * view->shape[next];
+    }
+    return true;
+}
+
 bool tn_same_layout(const tenon_view *a, const tenon_view *b) {
     if (a->rank != b->rank)
         return false;

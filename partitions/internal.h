@@ -136,6 +136,8 @@ void tn_b_set_string(tn_builder *b, dnnl_graph_op_attr_t attr, const char *value
 
 /* No gaps and no overlap, in any order of dimensions. */
 bool tn_view_dense(const tenon_view *view);
+/* No two elements share memory. */
+bool tn_view_disjoint(const tenon_view *view);
 /* Equal strides where the size is not 1. */
 bool tn_same_layout(const tenon_view *a, const tenon_view *b);
 

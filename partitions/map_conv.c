@@ -7,14 +7,17 @@
 
 #define MAX_SPATIAL 3
 
-/* Batch, channels and 1 to 3 spatial dimensions, dense. */
-static bool spatial(tn_builder *b, const tenon_view *view, int *dims) {
+/* Batch, channels and 1 to 3 spatial dimensions. */
+static bool spatial_dims(tn_builder *b, const tenon_view *view, int *dims) {
     *dims = view->rank - 2;
-    if (*dims < 1 || *dims > MAX_SPATIAL)
-        return tn_refuse(b, "oneDNN needs a batch, channels and one to three more dimensions");
-    if (!tn_view_dense(view))
-        return tn_refuse(b, "its operand is strided");
-    return true;
+    return (*dims >= 1 && *dims <= MAX_SPATIAL) ||
+           tn_refuse(b, "oneDNN needs a batch, channels and one to three more dimensions");
+}
+
+/* The same, dense. */
+static bool spatial(tn_builder *b, const tenon_view *view, int *dims) {
+    return spatial_dims(b, view, dims) &&
+           (tn_view_dense(view) || tn_refuse(b, "its operand is strided"));
 }
 
 static void set_window(tn_builder *b, int dims, const int64_t *strides, const int64_t *begin,
@@ -32,8 +35,11 @@ bool tn_map_Convolution(tn_builder *b, tenon_node *node) {
     bool transposed = tn_arg_bool(node, 6);
     int dims;
     if (!tn_b_check(b, node, src) || !tn_b_check(b, node, weight) ||
-        (bias && !tn_b_check(b, node, bias)) || !spatial(b, src, &dims))
+        (bias && !tn_b_check(b, node, bias)) || !spatial_dims(b, src, &dims))
         return false;
+    /* oneDNN makes a slice dense before; that is still faster than a kernel. */
+    if (!tn_view_disjoint(src) || !tn_view_dense(tn_b_out_view(b, node, 0)))
+        return tn_refuse(b, "its operand is expanded, or its result strided");
     if (weight->rank != src->rank || !tn_view_dense(weight) || (bias && bias->strides[0] != 1))
         return tn_refuse(b, "its weight is strided");
     if (tn_arg_ints_of(node, 3, strides, dims) < 0 || tn_arg_ints_of(node, 4, pads, dims) < 0 ||

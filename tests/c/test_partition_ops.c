@@ -175,6 +175,15 @@ static const test_case convolutions[] = {
        IN("x", "bfloat16[1, 17, 9, 9]") "const %w: bfloat16[24, 17, 3, 3] = random(3)\n"
                                         "%y = aten.convolution(%x, %w, none, [1, 1], [1, 1], [1, "
                                         "1], false, [0, 0], 1)\n" OUT("y")),
+    C("Convolution+ReLU", IN("x", "float32[1, 24, 9, 9]")
+                              WEIGHT("w", "8, 12, 3, 3") "%s = aten.slice.Tensor(%x, 1, 12, 24)\n"
+                                                         "%c = aten.convolution(%s, %w, none, [1, "
+                                                         "1], [1, 1], [1, 1], false, [0, 0], 1)\n"
+                                                         "%y = aten.relu(%c)\n" OUT("y")),
+    C("", IN("x", "float32[1, 1, 9, 9]")
+              WEIGHT("w", "8, 12, 3, 3") "%s = aten.expand(%x, [1, 12, 9, 9])\n"
+                                         "%y = aten.convolution(%s, %w, none, [1, 1], [1, 1], [1, "
+                                         "1], false, [0, 0], 1)\n" OUT("y")),
     /* The residual of a transposed convolution stays apart: fused, it is wrong before oneDNN 3.13.
      */
     CT("ConvTranspose | Add", 2e-5,
