@@ -1,13 +1,15 @@
-/* Recognises activations that were taken apart. Products are looked at as bags of factors, so that their order and grouping do not matter.
+/* Recognises activations that were taken apart. Products are looked at as bags of factors, so that
+ * their order and grouping do not matter.
  *
- *     x * sigmoid(x)                                                            silu
- *     x * 0.5 * (1 + erf(x / sqrt 2))                                           gelu
- *     x * 0.5 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))                 gelu, approximate='tanh'
- *     clamp(x + 3, 0, 6) / 6                                                    hardsigmoid
- *     x * clamp(x + 3, 0, 6) / 6,  x * hardsigmoid(x)                           hardswish
- *     clamp(clamp(x, low, none), none, high), either first, low <= high         clamp(x, low, high)
+ *     silu            x * sigmoid(x)
+ *     gelu            x * 0.5 * (1 + erf(x / sqrt 2))
+ *     gelu, tanh      x * 0.5 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))
+ *     hardsigmoid     clamp(x + 3, 0, 6) / 6
+ *     hardswish       x * clamp(x + 3, 0, 6) / 6   or   x * hardsigmoid(x)
+ *     clamp           clamp(clamp(x, low, none), none, high), either first, low <= high
  *
- * (Hendrycks and Gimpel 2016, Ramachandran et al. 2017, Howard et al. 2019.) Inner values must have no other use than the pattern's.
+ * (Hendrycks and Gimpel 2016, Ramachandran et al. 2017, Howard et al. 2019.) Inner values must have
+ * no other use than the pattern's.
  */
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
@@ -44,7 +46,8 @@ static void put(bag *b, tenon_value *value) {
         b->values[b->count++] = value;
 }
 
-/* The factors of a product; factors that are products themselves, and used only here, are opened too. */
+/* The factors of a product; factors that are products themselves, and used only here, are opened
+ * too. */
 static bag factors_of(const tenon_node *root) {
     bag b = {.number = 1};
     const tenon_node *open[FACTORS] = {root};
@@ -159,8 +162,9 @@ static tenon_status product(tenon_node *node, tenon_value **with) {
         return TENON_OK;
     if (b.count == 1) {
         tenon_value *x = relu6_of_plus_3(b.values[0]);
-        return x && near(b.number, 1.0 / 6) ? tn_emit(node, TN_OP_hardsigmoid, with, TN_ARGS(VAL(x)))
-                                            : TENON_OK;
+        return x && near(b.number, 1.0 / 6)
+                   ? tn_emit(node, TN_OP_hardsigmoid, with, TN_ARGS(VAL(x)))
+                   : TENON_OK;
     }
     for (int i = 0; i < 2; i++) {
         tenon_value *x = b.values[i], *other = b.values[1 - i], *inner;
@@ -192,8 +196,8 @@ static tenon_status clamps(tenon_node *node, tenon_value **with) {
         return TENON_OK;
     const tenon_node *below = tn_arg_is_none(inner, 2) && tn_arg_is_none(node, 1) ? inner : node;
     const tenon_node *above = below == inner ? node : inner;
-    if (!tn_arg_is_none(below, 2) || !tn_arg_is_none(above, 1) ||
-        !tn_arg_number(below, 1, &low) || !tn_arg_number(above, 2, &high) || !(low <= high))
+    if (!tn_arg_is_none(below, 2) || !tn_arg_is_none(above, 1) || !tn_arg_number(below, 1, &low) ||
+        !tn_arg_number(above, 2, &high) || !(low <= high))
         return TENON_OK;
     return tn_emit(node, TN_OP_clamp, with,
                    TN_ARGS(inner->args[0], below->args[1], above->args[2]));
@@ -201,11 +205,8 @@ static tenon_status clamps(tenon_node *node, tenon_value **with) {
 
 tenon_status tn_pass_activations(tenon_graph *graph, bool *changed, void *user) {
     static const tn_rule rules[] = {
-        {TN_OP_mul_Tensor, product},
-        {TN_OP_mul_Scalar, product},
-        {TN_OP_div_Tensor, product},
-        {TN_OP_div_Scalar, product},
-        {TN_OP_clamp, clamps},
+        {TN_OP_mul_Tensor, product}, {TN_OP_mul_Scalar, product}, {TN_OP_div_Tensor, product},
+        {TN_OP_div_Scalar, product}, {TN_OP_clamp, clamps},
     };
     (void)user;
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);

@@ -70,8 +70,7 @@ tn_sharing tn_sharing_of(const tenon_node *node, tn_dense input) {
 static tn_dense dense_of_permute(const tenon_node *node) {
     const tenon_value *self = tn_arg_value(node, 0);
     int64_t dims[TENON_MAX_RANK], last = -1;
-    if (!self || !tn_value_static(self) ||
-        tn_arg_ints(node, 1, dims, TENON_MAX_RANK) != self->rank)
+    if (!self || !tn_value_static(self) || tn_arg_ints(node, 1, dims, TENON_MAX_RANK) != self->rank)
         return TN_DENSE_UNKNOWN;
     for (int i = 0; i < self->rank; i++) {
         int64_t dim = dims[i] < 0 ? dims[i] + self->rank : dims[i];
@@ -171,7 +170,7 @@ static tenon_status permute_back(const scatter *s) {
         int64_t dim = dims[i] < 0 ? dims[i] + rank : dims[i];
         if (dim < 0 || dim >= rank)
             return tn_pass_refuse(s->view, "dimension %lld is outside rank %d", (long long)dims[i],
-                             rank);
+                                  rank);
         inverse[dim] = i;
     }
     tenon_arg items[TENON_MAX_RANK];
@@ -182,7 +181,8 @@ static tenon_status permute_back(const scatter *s) {
 static tenon_status narrow_back(const scatter *s) {
     const tenon_arg *args = s->view->args;
     if (args[2].kind != TENON_ARG_INT || args[3].kind != TENON_ARG_INT)
-        return tn_pass_refuse(s->view, "writing through it needs a start and a length that are numbers");
+        return tn_pass_refuse(s->view,
+                              "writing through it needs a start and a length that are numbers");
     int64_t start = args[2].as.i, end = start + args[3].as.i;
     if (start < 0 && end >= 0)
         end = INT64_MAX;

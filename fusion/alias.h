@@ -9,9 +9,9 @@ typedef enum tn_dense { TN_DENSE_UNKNOWN, TN_DENSE_YES, TN_DENSE_NO } tn_dense;
 
 /* How the outputs of a node stand to its first argument's memory. */
 typedef enum tn_sharing {
-    TN_SHARE_NOT,   /* new memory */
-    TN_SHARE_SURE,  /* a view of it */
-    TN_SHARE_MAYBE  /* a view or a copy, as its strides were */
+    TN_SHARE_NOT,  /* new memory */
+    TN_SHARE_SURE, /* a view of it */
+    TN_SHARE_MAYBE /* a view or a copy, as its strides were */
 } tn_sharing;
 
 /* `input` is what is known of the first argument. */
@@ -19,8 +19,8 @@ tn_sharing tn_sharing_of(const tenon_node *node, tn_dense input);
 /* What is known of the outputs; `inputs`: YES when all tensor arguments are dense. */
 tn_dense tn_dense_of(const tenon_node *node, tn_dense first, tn_dense inputs);
 
-/* The inverse of output `index` of a view: gives `base` with the elements under the view replaced by `part`. Refuses views in which
- * one element stands for several. */
+/* The inverse of output `index` of a view: gives `base` with the elements under the view replaced
+ * by `part`. Refuses views in which one element stands for several. */
 tenon_status tn_emit_scatter(tenon_graph *graph, tenon_node *before, const tenon_node *view,
                              int index, tenon_value *base, tenon_value *part, tenon_value **out);
 

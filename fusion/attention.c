@@ -1,18 +1,19 @@
-/* Recognises scaled dot-product attention that was taken apart. After the views pass it looks like this (what is in parentheses may be
- * absent, a * is by a number; the scale may stand at q, at k, at their product, or be split between them):
+/* Recognises scaled dot-product attention that was taken apart. After the views pass it looks like
+ * this. What is in parentheses may be absent; a * is by a number: the scale may stand at q, at k,
+ * at their product, or be split between them.
  *
- *     q (*) --- view ------- bmm --- view --- (*) --- (+ mask) --- softmax --- (guard) --- view --- bmm --- view
- *     k (*, permuted) - view -'                                                             v - view -'
+ *     q (*) - view --- bmm - view (*) (+ mask) - softmax (guard) - view --- bmm - view
+ *     k^T (*) - view --'                                       v - view ----'
  *
  *     softmax(q k^T * scale + mask) v        Vaswani et al., 2017
  *
- * The guard gives rows that are masked altogether zeros instead of NaN, as scaled_dot_product_attention does:
+ * The guard gives rows that are masked altogether zeros instead of NaN, as the op does:
  *
  *     where(logical_not(any(logical_not(scores == -inf), -1, true)), zeros, softmax(scores))
  *     where(all(scores == -inf, -1, true), 0, softmax(scores))
  *
- * Without it only masks that cannot take away a whole row are accepted: none, or a constant without infinities. Scores or weights that are used
- * elsewhere keep it from matching.
+ * Without it only masks that cannot take away a whole row are accepted: none, or a constant without
+ * infinities. Scores or weights that are used elsewhere keep it from matching.
  */
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
@@ -91,7 +92,8 @@ static bool is_zeros(const tenon_node *node, int index) {
     return tn_arg_number(node, index, &number) && number == 0;
 }
 
-/* The softmax node under the guard, if there is one. `uses`: how many there may be of its result. */
+/* The softmax node under the guard, if there is one. `uses`: how many there may be of its result.
+ */
 static const tenon_node *softmax_of(attention *a, tenon_value *weights) {
     const tenon_node *guard = tn_only_by(weights, TN_OP_where_self);
     if (!guard)
@@ -162,8 +164,8 @@ static const tenon_node *product_of(attention *a, tenon_value *scores) {
     for (int i = 0; i < 2 && tn_arg_is(sum, 2, 1); i++) {
         double scale = 1;
         tenon_value *rest = unscale(tn_arg_value(sum, i), &scale);
-        const tenon_node *bmm = rest && rest->use_count == 1 ? tn_only_by(through_view(rest), TN_OP_bmm)
-                                                             : NULL;
+        const tenon_node *bmm =
+            rest && rest->use_count == 1 ? tn_only_by(through_view(rest), TN_OP_bmm) : NULL;
         a->mask = tn_arg_value(sum, 1 - i);
         if (bmm && tn_same_sizes(rest, scores) && fits_scores(a->mask, scores)) {
             a->scale *= scale;
@@ -185,7 +187,8 @@ static bool swaps_last(const tenon_node *permute, int rank) {
     return true;
 }
 
-/* Scores that are scaled without a mask: the product stands behind a multiplication that both softmax and guard read. */
+/* Scores that are scaled without a mask: the product stands behind a multiplication that both
+ * softmax and guard read. */
 static const tenon_node *scaled_product_of(attention *a, tenon_value *scores) {
     const tenon_node *node = scores->node;
     double number, scale = 1;
@@ -201,8 +204,8 @@ static const tenon_node *scaled_product_of(attention *a, tenon_value *scores) {
     return tn_only_by(through_view(rest), TN_OP_bmm);
 }
 
-/* An operand of a bmm in the scores' leading sizes: what stands before its view, or else another view of it (views that
- * came before may have merged with that one). */
+/* An operand of a bmm in the scores' leading sizes: what stands before its view, or else another
+ * view of it (views that came before may have merged with that one). */
 static tenon_status with_heads(tenon_node *at, const tenon_value *scores, tenon_value *value,
                                tenon_value **out) {
     int64_t shape[TENON_MAX_RANK];
@@ -218,7 +221,8 @@ static tenon_status with_heads(tenon_node *at, const tenon_value *scores, tenon_
     return tn_emit_view(at, value, shape, rank, out);
 }
 
-/* The second factor of a product, k^T, back to k: (.., d, t) -> (.., t, d). A new permute when there is none to take off. */
+/* The second factor of a product, k^T, back to k: (.., d, t) -> (.., t, d). A new permute when
+ * there is none to take off. */
 static tenon_status key_of(tenon_node *at, attention *a, const tenon_value *scores,
                            tenon_value *right) {
     right = unscale(right, &a->scale);
@@ -257,7 +261,7 @@ static tenon_status emit(tenon_node *node, const attention *a, tenon_value **wit
     }
     TN_TRY(tn_emit(node, TN_OP_scaled_dot_product_attention, &y,
                    TN_ARGS(VAL(q), VAL(k), VAL(v), VAL(mask), FLT(0), BOO(false), FLT(a->scale))));
-    y->node->name = node->name;
+    tn_name_after(y, node);
     return tn_emit_view(node, y, node->outputs[0]->shape, node->outputs[0]->rank, with);
 }
 

@@ -1,8 +1,8 @@
 /* Drops what means nothing in a functional graph.
  *
- *     %y = aten.clone(%x)              every use of %y  ->  %x       likewise detach, alias, contiguous, lift_fresh,
- *     %z = aten.dropout(%y, p, false)  every use of %z  ->  %x       dropout outside training
- *     aten._assert_...(%x)                              ->  nothing
+ *     aten.clone(%x)                    ->  %x       detach, alias, contiguous, ... likewise
+ *     aten.dropout(%x, p, false)        ->  %x
+ *     aten._assert_...(%x)              ->  nothing
  */
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"

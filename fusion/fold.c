@@ -4,7 +4,8 @@
  *     %t = aten.permute(%w, [1, 0])      ->     const %t     the same memory, with other strides
  *     %s = aten.mul.Tensor(%t, 2)               const %s     new memory, from the op's kernel
  *
- * A result that is larger than both what it is made of and FREE_BYTES is left to the run: expanded zeros would fill the memory.
+ * A result that is larger than both what it is made of and FREE_BYTES is left to the run: expanded
+ * zeros would fill the memory.
  */
 #include "core/kernel.h"
 #include "fusion/passes.h"
@@ -132,8 +133,13 @@ static tenon_status evaluate(job *j, const tenon_node *node, bool *done) {
         return TENON_OK;
     gather(j, node);
     TN_TRY(allocate(j, node));
-    tn_call call = {.node = node, .in = j->in, .out = j->out, .first = j->first,
-                    .in_count = j->in_count, .out_count = node->output_count, .threads = 1,
+    tn_call call = {.node = node,
+                    .in = j->in,
+                    .out = j->out,
+                    .first = j->first,
+                    .in_count = j->in_count,
+                    .out_count = node->output_count,
+                    .threads = 1,
                     .scratch = &scratch};
     tenon_status status = kernel(&call);
     tn_scratch_free(&scratch);
@@ -167,7 +173,8 @@ static tenon_status compute(const tenon_node *node, tenon_tensor **made, bool *d
     return fits(node) ? run_kernel(node, made, done) : TENON_OK;
 }
 
-/* The file's pages of what was read once more than likely are not needed again; if they are, they come back. */
+/* The file's pages of what was read once more than likely are not needed again; if they are, they
+ * come back. */
 static void forget_inputs(const tenon_node *node) {
     for (int i = 0; i < node->use_count; i++) {
         const tenon_tensor *tensor = node->uses[i].value->tensor;

@@ -1,11 +1,16 @@
-/* Folds batch norm into the convolution, linear or addmm before it:
+/* Folds batch norm into the convolution, linear or addmm before it: the first becomes the second.
  *
- *     x -- convolution(w, b) -- batch_norm(gamma, beta, mean, var, eps)     ->     x -- convolution(w', b')
+ *     x -- convolution(w, b) -- batch_norm(gamma, beta, mean, var, eps)
  *
- *     scale = gamma / sqrt(var + eps),   w'[o] = w[o] * scale[o],   b'[o] = (b[o] - mean[o]) * scale[o] + beta[o]
+ *     x -- convolution(w', b')
  *
- * computed in double. A transposed convolution's weight is (in, out / groups, ...): channel o of group g is w[g * in / groups ..., o - g *
- * out / groups]. addmm has w[i, o], alpha w and beta b. The result must have no other use.
+ *     scale = gamma / sqrt(var + eps)
+ *     w'[o] = w[o] * scale[o]
+ *     b'[o] = (b[o] - mean[o]) * scale[o] + beta[o]
+ *
+ * computed in double. A transposed convolution's weight is (in, out / groups, ...): channel o of
+ * group g is w[g * in / groups ..., o - g * out / groups]. addmm has w[i, o], alpha w and beta b.
+ * The result must have no other use.
  */
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
@@ -17,7 +22,7 @@ typedef struct folding {
     tenon_value *weight, *bias; /* of the product; bias may be NULL */
     double *scale, *shift;      /* by output channel */
     int64_t channels;
-    double alpha, beta;         /* of addmm */
+    double alpha, beta; /* of addmm */
 } folding;
 
 static double element(const tenon_value *value, int64_t index, double other) {
@@ -57,8 +62,8 @@ static bool match_product(folding *f) {
         f->bias = tn_arg_value(p, 2);
         if (!tn_is_constant(f->weight) || f->weight->rank < 2)
             return false;
-        f->channels = tn_arg_bool(p, 6) ? f->weight->shape[1] * tn_arg_int(p, 8, 1)
-                                        : f->weight->shape[0];
+        f->channels =
+            tn_arg_bool(p, 6) ? f->weight->shape[1] * tn_arg_int(p, 8, 1) : f->weight->shape[0];
         return is_vector(p, 2, f->channels, true);
     }
     /* The channels are dimension 1 of batch norm's input: a matrix here. */
@@ -110,7 +115,8 @@ static void compute_scale(folding *f) {
     }
 }
 
-/* to = from * scale, over what is left of the dimensions below `dim`. The ranks are small: this recurses over dimensions only. */
+/* to = from * scale, over what is left of the dimensions below `dim`. The ranks are small: this
+ * recurses over dimensions only. */
 static void scale_block(const tenon_view *to, const tenon_view *from, int dim, char *out,
                         const char *in, double scale) {
     int64_t size = (int64_t)tenon_dtype_size(to->dtype);
@@ -157,11 +163,10 @@ static void scale_weight(const folding *f, const tenon_view *to, const tenon_vie
             int64_t o = transposed ? i / (per_group ? per_group : 1) * from->shape[1] + k
                         : columns  ? k
                                    : i;
-            scale_block(to, from, 2,
-                        (char *)to->data + (i * to->strides[0] + k * to->strides[1]) * size,
-                        (const char *)from->data +
-                            (i * from->strides[0] + k * from->strides[1]) * size,
-                        f->scale[o]);
+            scale_block(
+                to, from, 2, (char *)to->data + (i * to->strides[0] + k * to->strides[1]) * size,
+                (const char *)from->data + (i * from->strides[0] + k * from->strides[1]) * size,
+                f->scale[o]);
         }
     }
 }
@@ -182,8 +187,7 @@ static tenon_status new_bias(const folding *f, tenon_value **out) {
     tenon_tensor *bias = NULL;
     TN_TRY(tenon_tensor_create(f->weight->dtype, 1, &f->channels, &bias));
     for (int64_t o = 0; o < f->channels; o++)
-        tn_store_float((char *)bias->view.data +
-                           o * (int64_t)tenon_dtype_size(bias->view.dtype),
+        tn_store_float((char *)bias->view.data + o * (int64_t)tenon_dtype_size(bias->view.dtype),
                        bias->view.dtype, f->shift[o]);
     return tn_emit_constant(f->norm->graph, f->bias ? f->bias->name : "bias", bias, out);
 }
@@ -203,7 +207,7 @@ static tenon_status emit(const folding *f, tenon_value **with) {
     } else {
         TN_TRY(tn_emit(at, TN_OP_addmm, with, TN_ARGS(VAL(bias), a[1], VAL(weight))));
     }
-    tenon_node_copy_source(with[0]->node, f->product);
+    tn_name_after(with[0], f->product);
     return TENON_OK;
 }
 

@@ -1,15 +1,17 @@
 /* Chooses which images lie channels-last in memory.
  *
- * oneDNN convolves channels-last; an image that is row-major costs a conversion at each side of each convolution. A region is what hangs
- * together through convolutions and ops that compute in whatever layout they are given (elementwise, pools, batch norm, cat, ...):
+ * oneDNN convolves channels-last; an image that is row-major costs a conversion at each side of
+ * each convolution. A region is what hangs together through convolutions and ops that compute in
+ * whatever layout they are given (elementwise, pools, batch norm, cat, ...):
  *
  *     input --> [ conv -- relu -- pool -- conv -- add ] --> view --> linear
  *               '-------------- a region -------------'
  *
- * Regions without a convolution stay row-major. The others become channels-last when that moves fewer elements:
+ * Regions without a convolution stay row-major. The others become channels-last when that moves
+ * fewer elements:
  *
  *     row-major:      what each convolution reads and writes
- *     channels-last:  what enters the region row-major, and what leaves it for an op that needs row-major memory
+ *     channels-last:  what enters the region row-major, and what leaves it for row-major memory
  *
  * A view at the edge costs nothing when its strides can be expressed (src/core/view.c).
  */
@@ -81,7 +83,8 @@ static void join(region *r, int32_t a, int32_t b) {
     r[root_of(r, a)].parent = root_of(r, b);
 }
 
-/* Whether this argument of an agnostic op is one of its images: not the weight of a convolution, nor an operand that broadcasts. */
+/* Whether this argument of an agnostic op is one of its images: not the weight of a convolution,
+ * nor an operand that broadcasts. */
 static bool is_operand(const tenon_node *node, int use) {
     const tenon_value *value = node->uses[use].value;
     if (!is_image(value) || value->rank != node->outputs[0]->rank)

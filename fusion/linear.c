@@ -1,12 +1,12 @@
-/* Recognises linear layers.
+/* Recognises linear layers: linear(x, w, b) = x w^T + b over the last dimension of x.
  *
- *     addmm(b, x, permute(w, [1, 0]))                      ->  linear(x, w, b)       mm likewise, without b
- *     mm(x, const w)                                       ->  linear(x, w')         w' is w seen with its dimensions swapped
- *     bmm(x, expand(w))                                    ->  linear(x, w')         one matrix for the whole batch
- *     add(linear(x, w), b)                                 ->  linear(x, w, b)       b has one element for each output
- *     linear(view(x, [rows, k]), w, b)                     ->  view(linear(x, w, b)) so that the views around cancel
+ *     addmm(b, x, permute(w, [1, 0]))      ->  linear(x, w, b)       mm likewise, without b
+ *     mm(x, constant m)                    ->  linear(x, w)          w is m turned around
+ *     bmm(x, expand(m))                    ->  linear(x, w)          one matrix for the batch
+ *     add(linear(x, w), b)                 ->  linear(x, w, b)       b: an element an output
+ *     linear(view(x, [rows, k]), w, b)     ->  view(linear(x, w, b))
  *
- * linear(x, w, b) = x w^T + b over the last dimension of x.
+ * The last lets the views around a layer cancel.
  */
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
@@ -24,10 +24,11 @@ static tenon_status swapped(tenon_graph *graph, const tenon_value *matrix, const
     return tn_emit_constant(graph, matrix->name, tensor, out);
 }
 
-/* A value of which `matrix` is the transpose: behind a permute, or a constant. NULL when there is none. */
+/* A value of which `matrix` is the transpose: behind a permute, or a constant. NULL when there is
+ * none. */
 static tenon_status weight_of(tenon_node *node, tenon_value *matrix, tenon_value **out) {
-    static const enum tn_op_id swaps[] = {TN_OP_permute, TN_OP_t, TN_OP_transpose_int, TN_OP_mT,
-                                          TN_OP_numpy_T, TN_OP_swapaxes};
+    static const enum tn_op_id swaps[] = {TN_OP_permute, TN_OP_t,       TN_OP_transpose_int,
+                                          TN_OP_mT,      TN_OP_numpy_T, TN_OP_swapaxes};
     int64_t order[2];
     *out = NULL;
     if (!matrix || matrix->rank != 2)
@@ -44,9 +45,8 @@ static tenon_status weight_of(tenon_node *node, tenon_value *matrix, tenon_value
         *out = turns ? tn_arg_value(swap, 0) : NULL;
         return TENON_OK;
     }
-    return tn_is_constant(matrix)
-               ? swapped(node->graph, matrix, &matrix->tensor->view, out)
-               : TENON_OK;
+    return tn_is_constant(matrix) ? swapped(node->graph, matrix, &matrix->tensor->view, out)
+                                  : TENON_OK;
 }
 
 static tenon_status from_mm(tenon_node *node, tenon_value **with) {
@@ -71,9 +71,9 @@ static tenon_status from_addmm(tenon_node *node, tenon_value **with) {
         tn_size_of(bias, 0) < 0 || tn_size_of(bias, 0) != tn_size_of(matrix, 1))
         return TENON_OK;
     TN_TRY(weight_of(node, matrix, &weight));
-    return weight ? tn_emit(node, TN_OP_linear, with,
-                            TN_ARGS(node->args[1], VAL(weight), VAL(bias)))
-                  : TENON_OK;
+    return weight
+               ? tn_emit(node, TN_OP_linear, with, TN_ARGS(node->args[1], VAL(weight), VAL(bias)))
+               : TENON_OK;
 }
 
 /* The matrix that every item of a batch of matrices is, turned; NULL when they differ. */
@@ -135,7 +135,7 @@ static tenon_status unflatten(tenon_node *node, tenon_value **with) {
         tn_size_of(x, -1) != tn_size_of(tn_arg_value(node, 0), -1))
         return TENON_OK;
     TN_TRY(tn_emit(node, TN_OP_linear, &y, TN_ARGS(VAL(x), node->args[1], node->args[2])));
-    y->node->name = node->name;
+    tn_name_after(y, node);
     return tn_emit_view(node, y, out->shape, out->rank, with);
 }
 

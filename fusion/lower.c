@@ -20,7 +20,8 @@ tenon_status tn_pass_lower_all(tenon_graph *graph, bool *changed, void *user) {
         if (node->op->kind == TN_OP_LOWER)
             return tn_pass_refuse(node, "this form of the op is not supported");
         if (node->op->kind == TN_OP_INPLACE)
-            return tn_pass_refuse(node, "it writes in place, and the graph was not made functional");
+            return tn_pass_refuse(node,
+                                  "it writes in place, and the graph was not made functional");
     }
     return TENON_OK;
 }

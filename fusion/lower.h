@@ -1,52 +1,53 @@
-/* Rules that rewrite composite ops; a rule leaves a node as it is when it needs sizes that are not known yet. */
+/* Rules that rewrite composite ops; a rule leaves a node as it is when it needs sizes that are not
+ * known yet. */
 #ifndef TN_LOWER_H
 #define TN_LOWER_H
 
 #include "fusion/rewrite.h"
 
 /* X(op, function) */
-#define TN_LOWER_LIST(X)                                                                           \
-    X(conv1d, conv1d)                                                                              \
-    X(conv2d, conv2d)                                                                              \
-    X(conv3d, conv3d)                                                                              \
-    X(conv1d_padding, conv1d)                                                                      \
-    X(conv2d_padding, conv2d)                                                                      \
-    X(conv3d_padding, conv3d)                                                                      \
-    X(conv_transpose1d, conv_transpose1d)                                                          \
-    X(conv_transpose2d_input, conv_transpose2d)                                                    \
-    X(conv_transpose3d_input, conv_transpose3d)                                                    \
-    X(batch_norm, batch_norm)                                                                      \
-    X(instance_norm, instance_norm)                                                                \
-    X(layer_norm, layer_norm)                                                                      \
-    X(group_norm, group_norm)                                                                      \
-    X(softmax_int, softmax)                                                                        \
-    X(log_softmax_int, log_softmax)                                                                \
-    X(_safe_softmax, safe_softmax)                                                                  \
-    X(std_mean_correction, std_mean)                                                               \
-    X(cosine_similarity, cosine_similarity)                                                        \
-    X(to_dtype, to_dtype)                                                                          \
-    X(to_device, to_dtype)                                                                         \
-    X(to_dtype_layout, to_dtype)                                                                   \
-    X(to_other, to_other)                                                                          \
-    X(type_as, to_other)                                                                           \
-    X(copy, copy)                                                                                  \
-    X(pad, pad)                                                                                    \
-    X(diff, diff)                                                                                  \
-    X(glu, glu)                                                                                    \
-    X(rot90, rot90)                                                                                \
-    X(logaddexp, logaddexp)                                                                        \
-    X(hstack, hstack)                                                                              \
-    X(vstack, vstack)                                                                              \
-    X(broadcast_tensors, broadcast_tensors)                                                        \
-    X(max_pool2d_with_indices, max_pool2d)                                                         \
-    X(max_pool3d_with_indices, max_pool3d)                                                         \
-    X(matmul, matmul)                                                                              \
-    X(einsum, einsum)                                                                              \
-    X(outer, outer)                                                                                \
-    X(inner, inner)                                                                                \
-    X(addbmm, addbmm)                                                                              \
-    X(bilinear, bilinear)                                                                          \
-    X(tensordot, tensordot)                                                                        \
+#define TN_LOWER_LIST(X)                        \
+    X(conv1d, conv1d)                           \
+    X(conv2d, conv2d)                           \
+    X(conv3d, conv3d)                           \
+    X(conv1d_padding, conv1d)                   \
+    X(conv2d_padding, conv2d)                   \
+    X(conv3d_padding, conv3d)                   \
+    X(conv_transpose1d, conv_transpose1d)       \
+    X(conv_transpose2d_input, conv_transpose2d) \
+    X(conv_transpose3d_input, conv_transpose3d) \
+    X(batch_norm, batch_norm)                   \
+    X(instance_norm, instance_norm)             \
+    X(layer_norm, layer_norm)                   \
+    X(group_norm, group_norm)                   \
+    X(softmax_int, softmax)                     \
+    X(log_softmax_int, log_softmax)             \
+    X(_safe_softmax, safe_softmax)              \
+    X(std_mean_correction, std_mean)            \
+    X(cosine_similarity, cosine_similarity)     \
+    X(to_dtype, to_dtype)                       \
+    X(to_device, to_dtype)                      \
+    X(to_dtype_layout, to_dtype)                \
+    X(to_other, to_other)                       \
+    X(type_as, to_other)                        \
+    X(copy, copy)                               \
+    X(pad, pad)                                 \
+    X(diff, diff)                               \
+    X(glu, glu)                                 \
+    X(rot90, rot90)                             \
+    X(logaddexp, logaddexp)                     \
+    X(hstack, hstack)                           \
+    X(vstack, vstack)                           \
+    X(broadcast_tensors, broadcast_tensors)     \
+    X(max_pool2d_with_indices, max_pool2d)      \
+    X(max_pool3d_with_indices, max_pool3d)      \
+    X(matmul, matmul)                           \
+    X(einsum, einsum)                           \
+    X(outer, outer)                             \
+    X(inner, inner)                             \
+    X(addbmm, addbmm)                           \
+    X(bilinear, bilinear)                       \
+    X(tensordot, tensordot)                     \
     X(_scaled_dot_product_flash_attention_for_cpu, flash_attention)
 
 #define X(op, function) tenon_status tn_lower_##function(tenon_node *, tenon_value **);

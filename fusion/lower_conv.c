@@ -1,4 +1,5 @@
-/* Convolutions under their many names become aten.convolution; pooling with indices that nobody reads loses them. */
+/* Convolutions under their many names become aten.convolution; pooling with indices that nobody
+ * reads loses them. */
 #include "fusion/lower.h"
 #include <string.h>
 
@@ -12,7 +13,8 @@ typedef struct conv {
     int64_t groups;
 } conv;
 
-/* padding="same" takes d*(k-1) in all, its smaller half in front; what is left over is padded beforehand (torch.nn.functional.conv2d). */
+/* padding="same" takes d*(k-1) in all, its smaller half in front; what is left over is padded
+ * beforehand (torch.nn.functional.conv2d). */
 static bool same_padding(conv *c) {
     if (!tn_value_static(c->w) || c->w->rank != c->dims + 2)
         return false;
@@ -24,8 +26,13 @@ static bool same_padding(conv *c) {
     return true;
 }
 
-/*     x ---------------------------- convolution          x has no batch:  unsqueeze - convolution - squeeze
- *     x -- constant_pad_nd(extra) -- convolution          an even kernel with padding="same"
+/* In the simplest case one convolution. Without a batch:
+ *
+ *     x -- unsqueeze -- convolution -- squeeze
+ *
+ * and for an even kernel with padding="same":
+ *
+ *     x -- constant_pad_nd(extra) -- convolution
  */
 static tenon_status emit_conv(tenon_node *node, const conv *c, tenon_value **with) {
     tenon_value *x = c->x, *y;
@@ -58,7 +65,9 @@ static bool ints(const tenon_node *node, int index, int64_t *out, int count) {
 }
 
 static tenon_status lower_conv(tenon_node *node, tenon_value **with, int dims) {
-    conv c = {.x = tn_arg_value(node, 0), .w = tn_arg_value(node, 1), .bias = node->args[2],
+    conv c = {.x = tn_arg_value(node, 0),
+              .w = tn_arg_value(node, 1),
+              .bias = node->args[2],
               .dims = dims};
     const char *mode = node->args[4].kind == TENON_ARG_STRING ? tn_arg_string(node, 4) : NULL;
     if (!c.x || !c.w || !ints(node, 3, c.stride, dims) || !ints(node, 5, c.dilation, dims) ||
@@ -77,8 +86,11 @@ static tenon_status lower_conv(tenon_node *node, tenon_value **with, int dims) {
 }
 
 static tenon_status lower_conv_transpose(tenon_node *node, tenon_value **with, int dims) {
-    conv c = {.x = tn_arg_value(node, 0), .w = tn_arg_value(node, 1), .bias = node->args[2],
-              .dims = dims, .transposed = true};
+    conv c = {.x = tn_arg_value(node, 0),
+              .w = tn_arg_value(node, 1),
+              .bias = node->args[2],
+              .dims = dims,
+              .transposed = true};
     if (!c.x || !c.w || !ints(node, 3, c.stride, dims) || !ints(node, 4, c.padding, dims) ||
         !ints(node, 5, c.output_padding, dims) || node->args[6].kind != TENON_ARG_INT ||
         !ints(node, 7, c.dilation, dims))
@@ -111,7 +123,9 @@ tenon_status tn_lower_conv_transpose3d(tenon_node *node, tenon_value **with) {
     return lower_conv_transpose(node, with, 3);
 }
 
-/*     %y, %i = max_pool2d_with_indices(%x, ...)   ->   %y = max_pool2d(%x, ...)        when %i has no use
+/* When nobody reads %i:
+ *
+ *     %y, %i = max_pool2d_with_indices(%x, ...)     ->     %y = max_pool2d(%x, ...)
  */
 static tenon_status without_indices(tenon_node *node, tenon_value **with, enum tn_op_id op) {
     if (node->outputs[1]->use_count)

@@ -2,8 +2,9 @@
  *
  *     A (kept by both, only in A, summed) @ B (kept by both, summed, only in B)
  *
- * where "kept" labels are those that the result or a later operand still needs. A label that stands twice in one operand takes the diagonal;
- * "..." stands for labels of its own, aligned from the right (torch.einsum).
+ * where "kept" labels are those that the result or a later operand still needs. A label that stands
+ * twice in one operand takes the diagonal; an ellipsis stands for labels of its own, aligned from
+ * the right (torch.einsum).
  */
 #include "fusion/lower.h"
 #include <ctype.h>
@@ -41,7 +42,8 @@ static bool put(term *t, int label) {
     return true;
 }
 
-/* Reads labels up to `end`. `dots`: how many dimensions "..." stands for here. They are the last of e->dots. */
+/* Reads labels up to `end`. `dots`: how many dimensions "..." stands for here. They are the last of
+ * e->dots. */
 static tenon_status read_labels(const einsum *e, const char *text, const char *end, int dots,
                                 term *t) {
     t->rank = 0;
@@ -78,7 +80,8 @@ static bool has_dots(const char *text, const char *end) {
     return memchr(text, '.', (size_t)(end - text)) != NULL;
 }
 
-/* Without "->" the result has the dimensions of "..." and then every letter that stands once, sorted. */
+/* Without "->" the result has the dimensions of "..." and then every letter that stands once,
+ * sorted. */
 static tenon_status implicit_result(einsum *e) {
     int seen[LABELS] = {0};
     for (int i = 0; i < e->count; i++)

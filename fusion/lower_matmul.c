@@ -21,8 +21,7 @@ static tenon_status as_batch(tenon_node *node, tenon_value *x, const int64_t *ba
         shape[i] = batch[i];
     shape[batch_rank] = x->shape[x->rank - 2];
     shape[batch_rank + 1] = x->shape[x->rank - 1];
-    TN_TRY(tn_emit(node, TN_OP_expand, &x,
-                   TN_ARGS(VAL(x), tn_ints(items, shape, batch_rank + 2))));
+    TN_TRY(tn_emit(node, TN_OP_expand, &x, TN_ARGS(VAL(x), tn_ints(items, shape, batch_rank + 2))));
     flat[0] = product(batch, batch_rank);
     flat[1] = shape[batch_rank];
     flat[2] = shape[batch_rank + 1];
@@ -41,7 +40,7 @@ static tenon_status matmul_batches(tenon_node *node, tenon_value *a, tenon_value
         int64_t sa = ia >= 0 ? a->shape[ia] : 1, sb = ib >= 0 ? b->shape[ib] : 1;
         if (sa != sb && sa != 1 && sb != 1)
             return tn_pass_refuse(node, "batch sizes %lld and %lld do not broadcast", (long long)sa,
-                             (long long)sb);
+                                  (long long)sb);
         shape[i] = sa == 1 ? sb : sa;
     }
     shape[rank] = a->shape[a->rank - 2];
@@ -66,7 +65,8 @@ static tenon_status matmul_rows(tenon_node *node, tenon_value *a, tenon_value *b
     return tn_emit_view(node, *out, shape, rank, out);
 }
 
-/* torch.matmul: vectors count as a row on the left and a column on the right, and their dimension goes again. */
+/* torch.matmul: vectors count as a row on the left and a column on the right, and their dimension
+ * goes again. */
 tenon_status tn_lower_matmul(tenon_node *node, tenon_value **with) {
     tenon_value *a = tn_arg_value(node, 0), *b = tn_arg_value(node, 1), *y;
     if (!known(a, b))
@@ -82,7 +82,7 @@ tenon_status tn_lower_matmul(tenon_node *node, tenon_value **with) {
         TN_TRY(tn_emit(node, TN_OP_unsqueeze, &b, TN_ARGS(VAL(b), INT(1))));
     if (a->shape[a->rank - 1] != b->shape[b->rank - 2])
         return tn_pass_refuse(node, "sizes %lld and %lld do not agree",
-                         (long long)a->shape[a->rank - 1], (long long)b->shape[b->rank - 2]);
+                              (long long)a->shape[a->rank - 1], (long long)b->shape[b->rank - 2]);
     if (a->rank == 2 && b->rank == 2)
         TN_TRY(tn_emit(node, TN_OP_mm, &y, TN_ARGS(VAL(a), VAL(b))));
     else if (b->rank == 2)
@@ -97,7 +97,8 @@ tenon_status tn_lower_matmul(tenon_node *node, tenon_value **with) {
     return TENON_OK;
 }
 
-/* Sums over the given dimensions of both:  permute them together, flatten, mm, and back to what is left of the shapes. */
+/* Sums over the given dimensions of both:  permute them together, flatten, mm, and back to what is
+ * left of the shapes. */
 static tenon_status contract(tenon_node *node, tenon_value *a, tenon_value *b, const int64_t *da,
                              const int64_t *db, int count, tenon_value **out) {
     int64_t order_a[TENON_MAX_RANK], order_b[TENON_MAX_RANK], shape[TENON_MAX_RANK];
@@ -109,7 +110,7 @@ static tenon_status contract(tenon_node *node, tenon_value *a, tenon_value *b, c
         if (x < 0 || x >= a->rank || y < 0 || y >= b->rank || used_a[x] || used_b[y] ||
             a->shape[x] != b->shape[y])
             return tn_pass_refuse(node, "dimensions %lld and %lld cannot be contracted",
-                             (long long)da[i], (long long)db[i]);
+                                  (long long)da[i], (long long)db[i]);
         used_a[x] = used_b[y] = true;
         order_a[a->rank - count + i] = x;
         order_b[i] = y;

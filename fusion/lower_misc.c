@@ -131,7 +131,8 @@ tenon_status tn_lower_glu(tenon_node *node, tenon_value **with) {
     return tn_emit(node, TN_OP_mul_Tensor, with, TN_ARGS(VAL(halves->outputs[0]), VAL(gate)));
 }
 
-/* One turn flips the second dimension and swaps the two, three turns flip the first one and swap (ATen's rot90). */
+/* One turn flips the second dimension and swaps the two, three turns flip the first one and swap
+ * (ATen's rot90). */
 tenon_status tn_lower_rot90(tenon_node *node, tenon_value **with) {
     int64_t dims[2], k = tn_arg_int(node, 1, 1) % 4;
     tenon_value *x = tn_arg_value(node, 0);

@@ -7,8 +7,9 @@ tenon_status tn_lower_batch_norm(tenon_node *node, tenon_value **with) {
     bool has_stats = tn_arg_value(node, 3) && tn_arg_value(node, 4);
     if (tn_arg_bool(node, 5)) {
         if (has_stats)
-            return tn_pass_refuse(node, "batch norm in training changes its running statistics; export "
-                                   "the model after eval()");
+            return tn_pass_refuse(node,
+                                  "batch norm in training changes its running statistics; export "
+                                  "the model after eval()");
         return tn_emit(node, TN_OP_native_batch_norm_legit_no_stats, with,
                        TN_ARGS(a[0], a[1], a[2], BOO(true), a[6], a[7]));
     }
@@ -55,8 +56,9 @@ tenon_status tn_lower_instance_norm(tenon_node *node, tenon_value **with) {
                        TN_ARGS(a[0], a[1], a[2], a[3], a[4], a[6], a[7]));
     }
     if (has_stats)
-        return tn_pass_refuse(node, "instance norm in training changes its running statistics; export "
-                               "the model after eval()");
+        return tn_pass_refuse(node,
+                              "instance norm in training changes its running statistics; export "
+                              "the model after eval()");
     if (!tn_value_static(tn_arg_value(node, 0)))
         return TENON_OK;
     return emit_group_norm(node, with, 0, &a[1], &a[2], &a[7]);
@@ -103,7 +105,8 @@ static tenon_status unit(tenon_node *node, int index, tenon_value **out) {
     return tn_emit(node, TN_OP_div_Tensor, out, TN_ARGS(a[index], VAL(norm)));
 }
 
-/* sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps), dim), over the broadcast shape when the ranks differ, as ATen has it. */
+/* sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps), dim), over the broadcast shape when the ranks
+ * differ, as ATen has it. */
 tenon_status tn_lower_cosine_similarity(tenon_node *node, tenon_value **with) {
     tenon_value *x1, *x2, *product;
     tenon_arg dim = node->args[2];

@@ -167,8 +167,8 @@ static tenon_status run_one(const tenon_pass *pass, tenon_graph *graph) {
     }
     if (tn_logs(TENON_LOG_DEBUG))
         tn_log(TENON_LOG_DEBUG, "pass %s: %s, %lld -> %lld nodes, %.2f ms", pass->name,
-               changed ? "changed" : "no change", (long long)before,
-               (long long)graph->node_count, now() - start);
+               changed ? "changed" : "no change", (long long)before, (long long)graph->node_count,
+               now() - start);
     if (changed)
         trace(pass, graph);
     return TENON_OK;

@@ -1,15 +1,18 @@
 /* Recognises normalisations over the last dimensions that were taken apart.
  *
- *     d = x - mean(x);   v = mean(d^2) or var(x);   d * rsqrt(v + eps)  or  d / sqrt(v + eps)        native_layer_norm
- *     x * rsqrt(mean(x^2) + eps)                                                                     rms_norm
+ *     native_layer_norm     d = x - mean(x),   v = mean(d^2) or var(x)
+ *                           d * rsqrt(v + eps)   or   d / sqrt(v + eps)
+ *     rms_norm              x * rsqrt(mean(x^2) + eps)
  *
- * (Ba et al. 2016; Zhang and Sennrich 2019), and then takes a following * gamma and + beta in, when these have exactly the sizes of the
- * dimensions that are normalised: one that only broadcasts is another function.
+ * (Ba et al. 2016; Zhang and Sennrich 2019), and then takes a following * gamma and + beta in, when
+ * these have exactly the sizes of the dimensions that are normalised: one that only broadcasts is
+ * another function.
  */
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
 
-/* How many of the last dimensions the reduction goes over, kept as 1; 0 when it is not of that kind. */
+/* How many of the last dimensions the reduction goes over, kept as 1; 0 when it is not of that
+ * kind. */
 static int last_dims(const tenon_node *node, int dim_index, int keep_index) {
     int64_t dims[TENON_MAX_RANK];
     const tenon_value *x = tn_arg_value(node, 0);
@@ -94,7 +97,8 @@ static bool is_variance(const tenon_value *value, const tenon_value *x, const te
         return tn_arg_value(var, 0) == x && last_dims(var, 1, 3) == count &&
                tn_arg_number(var, 2, &correction) && correction == 0;
     var = tn_only_by(value, TN_OP_var_dim);
-    return var && tn_arg_value(var, 0) == x && !tn_arg_bool(var, 2) && last_dims(var, 1, 3) == count;
+    return var && tn_arg_value(var, 0) == x && !tn_arg_bool(var, 2) &&
+           last_dims(var, 1, 3) == count;
 }
 
 /* x's last `count` sizes as a list */
@@ -168,9 +172,9 @@ static tenon_status take_beta(tenon_node *node, tenon_value **with) {
         tenon_value *beta = tn_arg_value(node, 1 - i);
         const tenon_node *norm = tn_only_by(tn_arg_value(node, i), TN_OP_native_layer_norm);
         if (norm && tn_arg_is_none(norm, 3) && others_unused(norm) && is_affine(beta, norm))
-            return tn_emit(node, TN_OP_native_layer_norm, with,
-                           TN_ARGS(norm->args[0], norm->args[1], norm->args[2], VAL(beta),
-                                   norm->args[4]));
+            return tn_emit(
+                node, TN_OP_native_layer_norm, with,
+                TN_ARGS(norm->args[0], norm->args[1], norm->args[2], VAL(beta), norm->args[4]));
     }
     return TENON_OK;
 }

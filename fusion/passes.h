@@ -1,5 +1,6 @@
 /* The passes of the default pipeline: one row a pass, in the order in which they run.
- * X(name, function, phase, pinned, doc): the function is tn_pass_FUNCTION. Pinned passes stay in front and cannot be removed. */
+ * X(name, function, phase, pinned, doc): the function is tn_pass_FUNCTION. Pinned passes stay in
+ * front and cannot be removed. */
 #ifndef TN_PASSES_H
 #define TN_PASSES_H
 
@@ -23,14 +24,15 @@
     X("views_linear", views, SHAPES, false, "views around linear layers cancel")                   \
     X("norms", norms, SHAPES, false, "layer norm and rms norm are found")                          \
     X("attention", attention, SHAPES, false, "scaled dot-product attention is found")              \
-    X("spatial", spatial, SHAPES, false, "adaptive pools become pools, channel shuffles are found") \
+    X("spatial", spatial, SHAPES, false,                                                           \
+      "adaptive pools become pools, channel shuffles are found")                                   \
     X("views_last", views, SHAPES, false, "what the other passes left of views cancels")           \
     X("merge_shapes", merge, SHAPES, false, "equal nodes become one")                              \
     X("dead_shapes", dead, SHAPES, false, "what nothing needs goes")                               \
     X("repair", repair, SHAPES, false, "outputs get memory of their own")                          \
     X("layout", layout, SHAPES, false, "images around convolutions become channels-last")
 
-#define X(name, function, phase, pinned, doc)                                                      \
+#define X(name, function, phase, pinned, doc) \
     tenon_status tn_pass_##function(tenon_graph *graph, bool *changed, void *user);
 TN_PASS_LIST(X)
 #undef X

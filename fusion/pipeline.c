@@ -3,7 +3,7 @@
 #include "fusion/passes.h"
 
 const tn_default_pass tn_default_passes[] = {
-#define X(name, function, phase, pinned, doc)                                                      \
+#define X(name, function, phase, pinned, doc) \
     {{name, doc, TENON_PASS_##phase, tn_pass_##function, NULL, NULL}, pinned},
     TN_PASS_LIST(X)
 #undef X

@@ -16,6 +16,14 @@ tenon_status tn_emit(tenon_node *at, enum tn_op_id op, tenon_value **out, const 
     return tn_graph_emit(at->graph, at, op, NULL, at, args, count, out);
 }
 
+enum { NAMED = 1 }; /* in a new node's mark */
+
+void tn_name_after(tenon_value *value, const tenon_node *from) {
+    value->node->name = from->name;
+    value->node->mark = NAMED;
+    tenon_node_copy_source(value->node, from);
+}
+
 static bool has_sizes(const tenon_value *value, const int64_t *shape, int rank) {
     return tn_value_static(value) && value->rank == rank &&
            (rank == 0 || memcmp(value->shape, shape, (size_t)rank * sizeof *shape) == 0);
@@ -125,8 +133,8 @@ static tenon_status replace(tenon_node *node, tenon_value **with, int64_t made_f
         tenon_value *output = node->outputs[i];
         if (with[i]) {
             tn_value_adopt(with[i], output);
-            if (with[i]->node && with[i]->id >= made_from)
-                with[i]->node->name = node->name; /* the name that the exported program knows */
+            if (with[i]->node && with[i]->id >= made_from && with[i]->node->mark != NAMED)
+                with[i]->node->name = node->name; /* the one that the exported program knows */
             TN_TRY(tenon_value_replace(output, with[i]));
         } else if (output->use_count) {
             return tn_pass_refuse(node, "output %d is used, but was not replaced", i);

@@ -26,6 +26,9 @@ tenon_arg tn_ints(tenon_arg *items, const int64_t *values, int count);
 /* Makes a node before `at` with the source of `at`, and gives its first output. */
 tenon_status tn_emit(tenon_node *at, enum tn_op_id op, tenon_value **out, const tenon_arg *args,
                      int count);
+/* The node that makes `value` carries on the name and source of `from`, rather than those of the
+ * node that it replaces. */
+void tn_name_after(tenon_value *value, const tenon_node *from);
 /* A view of `value` in the given shape; `value` itself when it has it already. */
 tenon_status tn_emit_view(tenon_node *at, tenon_value *value, const int64_t *shape, int rank,
                           tenon_value **out);

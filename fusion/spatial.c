@@ -1,9 +1,10 @@
 /* Pools and shuffles over images whose sizes are known.
  *
- *     adaptive_avg_pool(x, 1)                              ->  mean over space
- *     adaptive_avg_pool(x, n), n divides the size          ->  avg_pool(x, size / n), in steps as wide as its windows
- *     adaptive_max_pool2d(x, n), likewise                  ->  max_pool2d, when nobody reads the indices
- *     view(b, g, c/g, h, w) - permute(0, 2, 1, 3, 4) - view(b, c, h, w)        ->  channel_shuffle(x, g)
+ *     adaptive_avg_pool(x, 1)                         ->  mean over space
+ *     adaptive_avg_pool(x, n), n divides the size     ->  avg_pool(x, size / n, size / n)
+ *     adaptive_max_pool2d(x, n), indices not read     ->  max_pool2d(x, size / n, size / n)
+ *     view(b, g, c/g, h, w) - permute(0, 2, 1, 3, 4) - view(b, c, h, w)
+ *                                                     ->  channel_shuffle(x, g)
  */
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
@@ -35,8 +36,9 @@ static tenon_status average(tenon_node *node, tenon_value **with, int dims, enum
     if (global)
         return tn_emit(node, TN_OP_mean_dim, with,
                        TN_ARGS(node->args[0], tn_ints(items, last, dims), BOO(true)));
-    return tn_emit(node, pool, with,
-                   TN_ARGS(node->args[0], tn_ints(items, sizes, dims), tn_ints(again, sizes, dims)));
+    return tn_emit(
+        node, pool, with,
+        TN_ARGS(node->args[0], tn_ints(items, sizes, dims), tn_ints(again, sizes, dims)));
 }
 
 static tenon_status average1d(tenon_node *node, tenon_value **with) {

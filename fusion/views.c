@@ -1,11 +1,14 @@
 /* Brings views into three forms and cancels chains of them, now that sizes are known.
  *
- *     squeeze, unsqueeze, flatten, reshape, view_as, ...  ->  view          view(view(x))        ->  view(x)
- *     t, transpose, movedim, ...                          ->  permute       permute(permute(x))  ->  permute(x)
- *     expand_as, broadcast_to                             ->  expand        expand(expand(x))    ->  expand(x)
+ *     squeeze, unsqueeze, flatten, reshape, view_as, ...  ->  view
+ *     t, transpose, movedim, ...                          ->  permute
+ *     expand_as, broadcast_to                             ->  expand
  *
- * and a view that changes nothing (the same shape, dimensions in order, a slice of everything, a cast to the same dtype, a cat of one) is
- * its input. A permute that moves dimensions of size 1 only is a view.
+ *     view(view(x)) -> view(x),  permute(permute(x)) -> permute(x),  expand(expand(x)) -> expand(x)
+ *
+ * A view that changes nothing (the same shape, dimensions in order, a slice of everything, a cast
+ * to the same dtype, a cat of one) is its input. A permute that moves dimensions of size 1 only is
+ * a view.
  */
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
@@ -37,10 +40,12 @@ static tenon_status reshape(tenon_node *node, tenon_value **with) {
     return tn_emit_view(node, x, out->shape, out->rank, with);
 }
 
-/* The order of dimensions that a node's strides rule gives: strides of the input are made unique numbers, and looked up. */
+/* The order of dimensions that a node's strides rule gives: strides of the input are made unique
+ * numbers, and looked up. */
 static bool order_of(const tenon_node *node, int64_t *order) {
     const tenon_value *x = tn_arg_value(node, 0), *y = node->outputs[0];
-    tenon_view in = {.dtype = x->dtype, .rank = x->rank}, out = {.dtype = y->dtype, .rank = y->rank};
+    tenon_view in = {.dtype = x->dtype, .rank = x->rank},
+               out = {.dtype = y->dtype, .rank = y->rank};
     for (int i = 0; i < x->rank; i++) {
         in.shape[i] = x->shape[i];
         in.strides[i] = i + 1;
@@ -106,7 +111,8 @@ static tenon_status expand(tenon_node *node, tenon_value **with) {
                    TN_ARGS(VAL(x), tn_ints(sizes, out->shape, out->rank)));
 }
 
-/* A part that is the whole: sizes tell, since a slice only takes away (a negative step does not exist). */
+/* A part that is the whole: sizes tell, since a slice only takes away (a negative step does not
+ * exist). */
 static tenon_status part(tenon_node *node, tenon_value **with) {
     tenon_value *x = tn_arg_value(node, 0);
     if (known(node) && tn_same_sizes(x, node->outputs[0]))

@@ -169,7 +169,8 @@ tenon_status tn_infer_lower_cosine_similarity(tn_infer *infer) {
     return TENON_OK;
 }
 
-/* Reduced over a list of dimensions (argument 1; none or an empty one: all), kept as 1 by argument 3. */
+/* Reduced over a list of dimensions (argument 1; none or an empty one: all), kept as 1 by
+ * argument 3. */
 tenon_status tn_infer_lower_std_mean(tn_infer *infer) {
     int64_t dims[TENON_MAX_RANK];
     bool gone[TENON_MAX_RANK] = {0};
@@ -195,7 +196,8 @@ tenon_status tn_infer_lower_std_mean(tn_infer *infer) {
     return TENON_OK;
 }
 
-/* cat of tensors with at least `least` dimensions, along the second dimension where there is one if `across`, else the first. */
+/* cat of tensors with at least `least` dimensions, along the second dimension where there is one if
+ * `across`, else the first. */
 static tenon_status lower_stack(tn_infer *infer, int least, bool across) {
     tn_meta *out = &infer->out[0], part;
     int count = tn_infer_length(infer, 0);

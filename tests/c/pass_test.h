@@ -34,7 +34,8 @@ static inline tenon_status pass_run(tenon_graph *graph, const char *name) {
     tenon_pass only = *pass;
     only.name = "only";
     while (tenon_pass_list_count(list))
-        ck_assert_int_eq(tenon_pass_list_remove(list, tenon_pass_list_get(list, 0)->name), TENON_OK);
+        ck_assert_int_eq(tenon_pass_list_remove(list, tenon_pass_list_get(list, 0)->name),
+                         TENON_OK);
     tenon_status status = TENON_OK;
     if (pass->phase != TENON_PASS_MODEL || strcmp(name, "functionalize") != 0)
         ck_assert_int_eq(tenon_pass_list_insert(list, -1, &only), TENON_OK);
@@ -77,8 +78,9 @@ static inline char *pass_canonical(const char *text) {
             continue;
         }
         size_t end = i + 1;
-        while (end < length && (text[end] == '_' || text[end] == '.' || (text[end] >= '0' && text[end] <= '9') ||
-                                (text[end] >= 'a' && text[end] <= 'z') || (text[end] >= 'A' && text[end] <= 'Z')))
+        while (end < length &&
+               (text[end] == '_' || text[end] == '.' || (text[end] >= '0' && text[end] <= '9') ||
+                (text[end] >= 'a' && text[end] <= 'z') || (text[end] >= 'A' && text[end] <= 'Z')))
             end++;
         char name[96];
         snprintf(name, sizeof name, "%.*s", (int)(end - i), text + i);
@@ -142,7 +144,8 @@ static inline void pass_near(const char *name, int64_t index, double got, double
     ck_assert_msg(same, "%s: element %lld is %g, not %g", name, (long long)index, got, want);
 }
 
-/* The outputs of a graph over constants are the same with `passes` before everything folds as without. */
+/* The outputs of a graph over constants are the same with `passes` before everything folds as
+ * without. */
 static inline void pass_same(const char *text, const char *passes, double tolerance) {
     tenon_graph *plain = pass_parse(text), *passed = pass_parse(text);
     pass_run_all(plain, "lower_all fold_shapes");

@@ -1,4 +1,5 @@
-/* Constants, equal nodes, batch norm in weights, views, layouts, outputs, and the list of passes itself. */
+/* Constants, equal nodes, batch norm in weights, views, layouts, outputs, and the list of passes
+ * itself. */
 #include "core/graph.h"
 #include "pass_test.h"
 #include <pthread.h>
@@ -15,7 +16,8 @@ START_TEST(constants_fold_through_kernels_and_views) {
     ck_assert_int_eq(pass_run(graph, "fold"), TENON_OK);
     ck_assert_int_eq(tenon_graph_node_count(graph), 1);
     const tenon_view *view = pass_output(graph, 1);
-    const tenon_view *base = tenon_tensor_view(tenon_value_tensor(tenon_graph_find_value(graph, "w")));
+    const tenon_view *base =
+        tenon_tensor_view(tenon_value_tensor(tenon_graph_find_value(graph, "w")));
     ck_assert_ptr_eq(view->data, base->data); /* the same memory, with other strides */
     static const double permuted[] = {1, 4, 2, 5, 3, 6};
     for (int i = 0; i < 6; i++)
@@ -37,7 +39,8 @@ START_TEST(large_results_are_left_to_the_run) {
 }
 END_TEST
 
-/* Division by zero is an error of the run, not of the compiler, and never a crash (field case 23). */
+/* Division by zero is an error of the run, not of the compiler, and never a crash (field case 23).
+ */
 START_TEST(what_a_kernel_refuses_is_left_to_the_run) {
     pass_keeps("graph g { const %a: int32[2] = {1, 2}\n  const %b: int32[2] = {0, 1}\n"
                "  %y = aten.floor_divide(%a, %b)\n  output \"o\" = %y }",
@@ -81,11 +84,12 @@ START_TEST(different_nodes_stay) {
 END_TEST
 
 START_TEST(small_constants_merge_by_their_elements) {
-    tenon_graph *graph = pass_parse("graph g { input %x: float32[2]\n  const %a: float32[] = {2}\n"
-                                    "  const %b: float32[] = {2}\n  const %c: float32[] = {3}\n"
-                                    "  %p = aten.mul.Tensor(%x, %a)\n  %q = aten.mul.Tensor(%x, %b)\n"
-                                    "  %r = aten.mul.Tensor(%x, %c)\n  output \"p\" = %p\n"
-                                    "  output \"q\" = %q\n  output \"r\" = %r }");
+    tenon_graph *graph =
+        pass_parse("graph g { input %x: float32[2]\n  const %a: float32[] = {2}\n"
+                   "  const %b: float32[] = {2}\n  const %c: float32[] = {3}\n"
+                   "  %p = aten.mul.Tensor(%x, %a)\n  %q = aten.mul.Tensor(%x, %b)\n"
+                   "  %r = aten.mul.Tensor(%x, %c)\n  output \"p\" = %p\n"
+                   "  output \"q\" = %q\n  output \"r\" = %r }");
     pass_run_all(graph, "merge dead");
     ck_assert_int_eq(tenon_graph_node_count(graph), 2);
     ck_assert_int_eq(tenon_graph_constant_count(graph), 2);
@@ -95,29 +99,33 @@ END_TEST
 
 /* ---- Batch norm ---- */
 
-#define NORM                                                                                       \
-    "const %g: float32[4] = {1, 2, 3, 4}\n  const %z: float32[4] = random(5)\n"                    \
+#define NORM                                                                    \
+    "const %g: float32[4] = {1, 2, 3, 4}\n  const %z: float32[4] = random(5)\n" \
     "  const %m: float32[4] = random(6)\n  const %v: float32[4] = {0.5, 1, 2, 0.25}\n"
-#define APPLY                                                                                      \
-    "  %n, %s, %t = aten._native_batch_norm_legit_no_training(%y, %g, %z, %m, %v, 0.1, 1e-05)\n"   \
+#define APPLY                                                                                    \
+    "  %n, %s, %t = aten._native_batch_norm_legit_no_training(%y, %g, %z, %m, %v, 0.1, 1e-05)\n" \
     "  output \"o\" = %n }"
 
 static const char *const foldable[] = {
-    "graph g { const %x: float32[2, 3, 5, 5] = random(1)\n  const %w: float32[4, 3, 3, 3] = random(2)\n" NORM
+    "graph g { const %x: float32[2, 3, 5, 5] = random(1)\n  const %w: float32[4, 3, 3, 3] = "
+    "random(2)\n" NORM
     "  %y = aten.convolution(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)\n" APPLY,
-    "graph g { const %x: float32[2, 4, 5, 5] = random(1)\n  const %w: float32[4, 2, 3, 3] = random(2)\n"
+    "graph g { const %x: float32[2, 4, 5, 5] = random(1)\n  const %w: float32[4, 2, 3, 3] = "
+    "random(2)\n"
     "  const %b: float32[4] = random(3)\n" NORM
     "  %y = aten.convolution(%x, %w, %b, [2, 2], [0, 0], [1, 1], false, [0, 0], 2)\n" APPLY,
     /* transposed and grouped: the weight is (in, out / groups, ...) */
-    "graph g { const %x: float32[1, 6, 3, 3] = random(1)\n  const %w: float32[6, 2, 3, 3] = random(2)\n"
+    "graph g { const %x: float32[1, 6, 3, 3] = random(1)\n  const %w: float32[6, 2, 3, 3] = "
+    "random(2)\n"
     "  const %b: float32[4] = random(3)\n" NORM
     "  %y = aten.convolution(%x, %w, %b, [2, 2], [1, 1], [1, 1], true, [1, 1], 2)\n" APPLY,
-    "graph g { const %x: float32[1, 6, 5] = random(1)\n  const %w: float32[6, 4, 3] = random(2)\n" NORM
-    "  %y = aten.convolution(%x, %w, none, [1], [0], [1], true, [0], 1)\n" APPLY,
+    "graph g { const %x: float32[1, 6, 5] = random(1)\n  const %w: float32[6, 4, 3] = "
+    "random(2)\n" NORM "  %y = aten.convolution(%x, %w, none, [1], [0], [1], true, [0], 1)\n" APPLY,
     "graph g { const %x: float32[3, 5] = random(1)\n  const %w: float32[4, 5] = random(2)\n"
     "  const %b: float32[4] = random(3)\n" NORM "  %y = aten.linear(%x, %w, %b)\n" APPLY,
     "graph g { const %x: float32[3, 5] = random(1)\n  const %w: float32[5, 4] = random(2)\n"
-    "  const %b: float32[4] = random(3)\n" NORM "  %y = aten.addmm(%b, %x, %w, beta=0.5, alpha=2.0)\n" APPLY,
+    "  const %b: float32[4] = random(3)\n" NORM
+    "  %y = aten.addmm(%b, %x, %w, beta=0.5, alpha=2.0)\n" APPLY,
     "graph g { const %x: float32[3, 5] = random(1)\n  const %w: float32[5, 4] = random(2)\n"
     "  const %b: float32[1, 1] = {0.75}\n" NORM "  %y = aten.addmm(%b, %x, %w)\n" APPLY,
 };
@@ -181,7 +189,8 @@ START_TEST(field_case_of_grouped_transposed_batch_norm) {
     graph = pass_parse(
         "graph g { const %a: float32[1, 2] = ones\n  const %w: float32[2, 2] = ones\n"
         "  const %c: float32[2] = {1, 2}\n  const %g: float32[2] = {2, 3}\n"
-        "  const %z: float32[2] = ones\n  const %m: float32[2] = zeros\n  const %v: float32[2] = ones\n"
+        "  const %z: float32[2] = ones\n  const %m: float32[2] = zeros\n  const %v: float32[2] = "
+        "ones\n"
         "  %y = aten.addmm(%c, %a, %w, beta=0.5, alpha=2)\n"
         "  %n, %s, %t = aten._native_batch_norm_legit_no_training(%y, %g, %z, %m, %v, 0.1, 0.0)\n"
         "  output \"o\" = %n }");
@@ -206,11 +215,12 @@ START_TEST(chains_of_views_cancel) {
                "  %d = aten.relu(%c)\n  output \"o\" = %d }",
                "views",
                "graph g { input %x: float32[2, 3, 4]\n  %d = aten.relu(%x)\n  output \"o\" = %d }");
-    pass_check("graph g { input %x: float32[1, 4]\n  %a = aten.expand(%x, [3, 4])\n"
-               "  %b = aten.broadcast_to(%a, [2, 3, 4])\n  %d = aten.relu(%b)\n  output \"o\" = %d }",
-               "views",
-               "graph g { input %x: float32[1, 4]\n  %b = aten.expand(%x, [2, 3, 4])\n"
-               "  %d = aten.relu(%b)\n  output \"o\" = %d }");
+    pass_check(
+        "graph g { input %x: float32[1, 4]\n  %a = aten.expand(%x, [3, 4])\n"
+        "  %b = aten.broadcast_to(%a, [2, 3, 4])\n  %d = aten.relu(%b)\n  output \"o\" = %d }",
+        "views",
+        "graph g { input %x: float32[1, 4]\n  %b = aten.expand(%x, [2, 3, 4])\n"
+        "  %d = aten.relu(%b)\n  output \"o\" = %d }");
 }
 END_TEST
 
@@ -236,16 +246,17 @@ END_TEST
 /* ---- Outputs ---- */
 
 START_TEST(borrowed_outputs_are_copied) {
-    pass_check("graph g { input %x: float32[2, 3]\n  const %c: float32[2] = {1, 2}\n"
-               "  buffer %b: float32[2, 3] = zeros\n  %v = aten.view(%x, [6])\n  %r = aten.relu(%x)\n"
-               "  %w = aten.view(%r, [6])\n  write %b <- %x\n  output \"v\" = %v\n  output \"c\" = %c\n"
-               "  output \"w\" = %w }",
-               "repair",
-               "graph g { input %x: float32[2, 3]\n  const %c: float32[2] = {1, 2}\n"
-               "  buffer %b: float32[2, 3] = zeros\n  %v = aten.view(%x, [6])\n  %r = aten.relu(%x)\n"
-               "  %w = aten.view(%r, [6])\n  %v1 = aten.clone(%v)\n  %c1 = aten.clone(%c)\n"
-               "  %x1 = aten.clone(%x)\n  write %b <- %x1\n  output \"v\" = %v1\n  output \"c\" = %c1\n"
-               "  output \"w\" = %w }");
+    pass_check(
+        "graph g { input %x: float32[2, 3]\n  const %c: float32[2] = {1, 2}\n"
+        "  buffer %b: float32[2, 3] = zeros\n  %v = aten.view(%x, [6])\n  %r = aten.relu(%x)\n"
+        "  %w = aten.view(%r, [6])\n  write %b <- %x\n  output \"v\" = %v\n  output \"c\" = %c\n"
+        "  output \"w\" = %w }",
+        "repair",
+        "graph g { input %x: float32[2, 3]\n  const %c: float32[2] = {1, 2}\n"
+        "  buffer %b: float32[2, 3] = zeros\n  %v = aten.view(%x, [6])\n  %r = aten.relu(%x)\n"
+        "  %w = aten.view(%r, [6])\n  %v1 = aten.clone(%v)\n  %c1 = aten.clone(%c)\n"
+        "  %x1 = aten.clone(%x)\n  write %b <- %x1\n  output \"v\" = %v1\n  output \"c\" = %c1\n"
+        "  output \"w\" = %w }");
 }
 END_TEST
 
@@ -261,26 +272,30 @@ static int count_channels_last(const char *text) {
     return count;
 }
 
-#define CONV(y, x) "%" y " = aten.convolution(%" x ", %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)\n"
-#define IMAGE "graph g { input %x: float32[1, 8, 16, 16]\n  const %w: float32[8, 8, 3, 3] = random(1)\n"
+#define CONV(y, x) \
+    "%" y " = aten.convolution(%" x ", %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)\n"
+#define IMAGE \
+    "graph g { input %x: float32[1, 8, 16, 16]\n  const %w: float32[8, 8, 3, 3] = random(1)\n"
 
 START_TEST(regions_around_convolutions_are_channels_last) {
     /* conv, relu, conv, add; the view at the end needs row-major memory, the last add is outside */
-    ck_assert_int_eq(count_channels_last(IMAGE CONV("a", "x") "%b = aten.relu(%a)\n" CONV("c", "b")
-                                             "%d = aten.add.Tensor(%c, %a)\n"
-                                             "%e = aten.view(%d, [1, 2048])\n  %f = aten.relu(%e)\n"
-                                             "output \"o\" = %f }"),
+    ck_assert_int_eq(count_channels_last(IMAGE CONV("a", "x") "%b = aten.relu(%a)\n" CONV(
+                         "c", "b") "%d = aten.add.Tensor(%c, %a)\n"
+                                   "%e = aten.view(%d, [1, 2048])\n  %f = aten.relu(%e)\n"
+                                   "output \"o\" = %f }"),
                      4);
     /* no convolution, no region */
-    ck_assert_int_eq(count_channels_last(IMAGE "%a = aten.relu(%x)\n%b = aten.max_pool2d(%a, [2, 2])\n"
-                                               "output \"o\" = %b }"),
+    ck_assert_int_eq(count_channels_last(IMAGE
+                                         "%a = aten.relu(%x)\n%b = aten.max_pool2d(%a, [2, 2])\n"
+                                         "output \"o\" = %b }"),
                      0);
     /* a lone small convolution in the middle of much that is row-major at its edges */
     ck_assert_int_eq(
-        count_channels_last("graph g { input %x: float32[1, 8, 64, 64]\n  const %w: float32[8, 8, 3, 3] = random(1)\n"
-                            "%a = aten.relu(%x)\n%s = aten.max_pool2d(%a, [32, 32])\n" CONV("c", "s")
-                            "%v = aten.view(%a, [8, 4096])\n%u = aten.relu(%v)\n"
-                            "output \"o\" = %c\n output \"u\" = %u }"),
+        count_channels_last("graph g { input %x: float32[1, 8, 64, 64]\n  const %w: float32[8, 8, "
+                            "3, 3] = random(1)\n"
+                            "%a = aten.relu(%x)\n%s = aten.max_pool2d(%a, [32, 32])\n" CONV(
+                                "c", "s") "%v = aten.view(%a, [8, 4096])\n%u = aten.relu(%v)\n"
+                                          "output \"o\" = %c\n output \"u\" = %u }"),
         0);
 }
 END_TEST
@@ -317,8 +332,9 @@ START_TEST(lists_insert_and_remove) {
     ck_assert_int_eq(tenon_pass_list_insert(list, 0, &pass), TENON_INVALID_ARGUMENT);
     ck_assert_int_eq(tenon_pass_list_remove(list, "functionalize"), TENON_INVALID_ARGUMENT);
     ck_assert_int_eq(tenon_pass_list_remove(list, "nobody"), TENON_NOT_FOUND);
-    tenon_graph *graph = pass_parse("graph g { input %x: float32[2]\n  %a = aten.mul.Tensor(%x, 2.0)\n"
-                                    "  %b = aten.relu_(%a)\n  output \"o\" = %a }");
+    tenon_graph *graph =
+        pass_parse("graph g { input %x: float32[2]\n  %a = aten.mul.Tensor(%x, 2.0)\n"
+                   "  %b = aten.relu_(%a)\n  output \"o\" = %a }");
     ck_assert_int_eq(tenon_pass_list_run(list, TENON_PASS_MODEL, graph), TENON_OK);
     ck_assert_int_eq(runs, 1);
     ck_assert_int_eq(count_op(graph, "aten.relu"), 1); /* the pinned pass ran before it */
@@ -376,7 +392,8 @@ static void *run_chain(void *user) {
     tenon_value *x = NULL;
     tenon_status status = tenon_graph_create("chain", &graph);
     if (status == TENON_OK)
-        status = tenon_graph_add_input(graph, "x", TENON_FLOAT32, 2, (const char *[]){"2", "3"}, &x);
+        status =
+            tenon_graph_add_input(graph, "x", TENON_FLOAT32, 2, (const char *[]){"2", "3"}, &x);
     for (int i = 0; status == TENON_OK && i < CHAIN; i++) {
         static const char *const ops[] = {"aten.relu_", "aten.t", "aten.neg", "aten.add.Tensor"};
         tenon_arg args[2] = {tenon_arg_value(x), tenon_arg_int(1)};

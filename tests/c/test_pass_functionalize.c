@@ -1,6 +1,6 @@
 /* In-place ops become values and write-backs. */
+#include "inplace_cases.h"
 #include "pass_test.h"
-#include <stdlib.h>
 
 START_TEST(in_place_is_a_value) {
     pass_check("graph g { input %x: float32[2]\n"
@@ -235,6 +235,21 @@ START_TEST(nothing_in_place_nothing_to_do) {
 }
 END_TEST
 
+START_TEST(memory_is_shared_as_in_pytorch) {
+    const inplace_case *c = &inplace_cases[_i];
+    tenon_graph *graph = pass_parse(c->text);
+    int count = 0;
+    pass_run_all(graph, "functionalize drop lower lower_all fold_shapes");
+    for (int i = 0; i < tenon_graph_output_count(graph); i++) {
+        const tenon_view *view = pass_output(graph, i);
+        for (int64_t k = 0; k < tenon_view_numel(view); k++)
+            pass_near(c->name, k, pass_element(view, k), c->want[count++], 1e-6);
+    }
+    ck_assert_int_eq(count, c->count);
+    tenon_graph_destroy(&graph);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("pass_functionalize");
     TCase *tests = tcase_create("all");
@@ -254,6 +269,8 @@ int main(void) {
     tcase_add_test(tests, dense_reshape_is_shared);
     tcase_add_test(tests, expanded_memory_is_refused);
     tcase_add_test(tests, nothing_in_place_nothing_to_do);
+    tcase_add_loop_test(tests, memory_is_shared_as_in_pytorch, 0,
+                        (int)(sizeof inplace_cases / sizeof *inplace_cases));
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

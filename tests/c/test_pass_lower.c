@@ -1,4 +1,5 @@
-/* Composite ops, lowered and computed, give what PyTorch gives; what cannot be lowered is refused. */
+/* Composite ops, lowered and computed, give what PyTorch gives; what cannot be lowered is refused.
+ */
 #include "lower_cases.h"
 #include "pass_test.h"
 
@@ -32,14 +33,15 @@ START_TEST(composites_compute_what_pytorch_does) {
 END_TEST
 
 START_TEST(without_sizes_what_needs_none_is_lowered) {
-    pass_check("graph g { input %x: float32[s0, 3, s1, s1]\n  const %w: float32[4, 3, 3, 3] = random(1)\n"
-               "  %y: float32[?, 4, ?, ?] = aten.conv2d(%x, %w, none, [1, 1], [1, 1])\n"
-               "  %z: float32[?, 4, ?, ?] = aten.softmax.int(%y, 1)\n  output \"o\" = %z }",
-               "lower",
-               "graph g { input %x: float32[s0, 3, s1, s1]\n  const %w: float32[4, 3, 3, 3] = random(1)\n"
-               "  %y: float32[?, 4, ?, ?] = aten.convolution(%x, %w, none, [1, 1], [1, 1], [1, 1], "
-               "false, [0, 0], 1)\n"
-               "  %z: float32[?, 4, ?, ?] = aten._softmax(%y, 1, false)\n  output \"o\" = %z }");
+    pass_check(
+        "graph g { input %x: float32[s0, 3, s1, s1]\n  const %w: float32[4, 3, 3, 3] = random(1)\n"
+        "  %y: float32[?, 4, ?, ?] = aten.conv2d(%x, %w, none, [1, 1], [1, 1])\n"
+        "  %z: float32[?, 4, ?, ?] = aten.softmax.int(%y, 1)\n  output \"o\" = %z }",
+        "lower",
+        "graph g { input %x: float32[s0, 3, s1, s1]\n  const %w: float32[4, 3, 3, 3] = random(1)\n"
+        "  %y: float32[?, 4, ?, ?] = aten.convolution(%x, %w, none, [1, 1], [1, 1], [1, 1], "
+        "false, [0, 0], 1)\n"
+        "  %z: float32[?, 4, ?, ?] = aten._softmax(%y, 1, false)\n  output \"o\" = %z }");
     pass_keeps("graph g { input %x: float32[s0, 3]\n  input %y: float32[3, s1]\n"
                "  %z: float32[?, ?] = aten.matmul(%x, %y)\n  output \"o\" = %z }",
                "lower");
@@ -47,14 +49,15 @@ START_TEST(without_sizes_what_needs_none_is_lowered) {
 END_TEST
 
 START_TEST(copies_asserts_and_dropout_go) {
-    pass_check("graph g { input %x: float32[2]\n  aten._assert_tensor_metadata(%x, none, none, float32)\n"
-               "  %a = aten.clone(%x)\n  %b = aten.dropout(%a, 0.5, false)\n"
-               "  %c = aten.detach(%b)\n  %d, %m = aten.native_dropout(%c, 0.5, false)\n"
-               "  %e = aten.contiguous(%d)\n  %f = aten.relu(%e)\n  output \"o\" = %f\n"
-               "  output \"m\" = %m }",
-               "drop",
-               "graph g { input %x: float32[2]\n  %m = aten.ones_like(%x, dtype=bool)\n"
-               "  %f = aten.relu(%x)\n  output \"o\" = %f\n  output \"m\" = %m }");
+    pass_check(
+        "graph g { input %x: float32[2]\n  aten._assert_tensor_metadata(%x, none, none, float32)\n"
+        "  %a = aten.clone(%x)\n  %b = aten.dropout(%a, 0.5, false)\n"
+        "  %c = aten.detach(%b)\n  %d, %m = aten.native_dropout(%c, 0.5, false)\n"
+        "  %e = aten.contiguous(%d)\n  %f = aten.relu(%e)\n  output \"o\" = %f\n"
+        "  output \"m\" = %m }",
+        "drop",
+        "graph g { input %x: float32[2]\n  %m = aten.ones_like(%x, dtype=bool)\n"
+        "  %f = aten.relu(%x)\n  output \"o\" = %f\n  output \"m\" = %m }");
 }
 END_TEST
 
