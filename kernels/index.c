@@ -143,7 +143,13 @@ static void lay(plan *p, const tenon_view *self, const tenon_view *dense) {
         return;
     tn_walk_sort(&p->rest, 1);
     tn_walk_merge(&p->rest);
-    p->n = tn_walk_inner(&p->rest, p->step);
+    /* Whatever lies closer together in the dense tensor, a run of the rest or the positions, is
+     * walked innermost. */
+    int64_t apart = p->count > 1 ? tn_walk_abs(p->dense[1] - p->dense[0]) : INT64_MAX;
+    p->n = 1;
+    p->step[0] = p->step[1] = 0;
+    if (p->rest.rank > 0 && tn_walk_abs(p->rest.step[1][p->rest.rank - 1]) <= apart)
+        p->n = tn_walk_inner(&p->rest, p->step);
 }
 
 /* Where the positions stand in the dense shape: at the first indexed dimension when the indexed
@@ -189,14 +195,19 @@ static tenon_status plan_dim(tn_call *call, plan *p, const tenon_view *self, int
     return find_offsets(call, p, self, negative);
 }
 
-#define READ_CASE(T)                                                 \
-    case sizeof(T):                                                  \
-        for (int64_t i = begin; i < end; i++)                        \
-            *(T *)(to + dense[i]) = *(const T *)(from + indexed[i]); \
+#define READ_CASE(T)                                                           \
+    case sizeof(T):                                                            \
+        if (packed) {                                                          \
+            for (int64_t i = begin; i < end; i++)                              \
+                ((T *)to)[i] = *(const T *)(from + p->indexed[i]);             \
+        } else {                                                               \
+            for (int64_t i = begin; i < end; i++)                              \
+                *(T *)(to + p->dense[i]) = *(const T *)(from + p->indexed[i]); \
+        }                                                                      \
         break;
 
-static void read_singles(char *to, const int64_t *dense, const char *from, const int64_t *indexed,
-                         size_t size, int64_t begin, int64_t end) {
+static void read_singles(const plan *p, char *to, const char *from, size_t size, bool packed,
+                         int64_t begin, int64_t end) {
     switch (size) {
         READ_CASE(uint8_t)
         READ_CASE(uint16_t)
@@ -212,12 +223,15 @@ static void read_part(const plan *p, char *to, const char *from, size_t size, in
     tn_walk w = p->rest;
     if (begin >= end)
         return;
+    bool packed = true;
+    for (int64_t i = 0; i < p->count && packed; i++)
+        packed = p->dense[i] == i * (int64_t)size;
     tn_walk_seek(&w, begin / p->count);
     while (begin < end) {
         int64_t b = begin % p->count,
                 stop = p->count - b < end - begin ? p->count : b + end - begin;
         if (p->n == 1)
-            read_singles(to + w.at[1], p->dense, from + w.at[0], p->indexed, size, b, stop);
+            read_singles(p, to + w.at[1], from + w.at[0], size, packed, b, stop);
         for (int64_t i = b; p->n > 1 && i < stop; i++)
             TN_K(move_run)
         (to + w.at[1] + p->dense[i], p->step[1], from + w.at[0] + p->indexed[i], p->step[0], size,

@@ -86,10 +86,12 @@ static void pick_run(char *to, int64_t step, const char *from, const int64_t *of
     }
 }
 
-/* Every output element takes an input element, by a table of byte offsets for each dimension. */
-static void pick_part(const tenon_view *out, const char *from, int64_t *const *offsets,
-                      int64_t begin, int64_t end) {
+/* Rows [begin, end) of the output; every element takes an input element, by a table of byte offsets
+ * for each dimension. Places [low, high) of a row follow each other in the input, too. */
+static void pick_part(const tenon_view *out, const tenon_view *in, int64_t *const *offsets,
+                      int64_t low, int64_t high, int64_t begin, int64_t end) {
     int last = out->rank - 1;
+    int64_t step = tn_step(out, last), width = out->shape[last];
     int64_t at[TENON_MAX_RANK], rest = begin;
     size_t size = tenon_dtype_size(out->dtype);
     for (int d = last - 1; d >= 0; d--) {
@@ -98,12 +100,15 @@ static void pick_part(const tenon_view *out, const char *from, int64_t *const *o
     }
     for (int64_t r = begin; r < end; r++) {
         char *to = out->data;
-        const char *source = from;
+        const char *source = in->data;
         for (int d = 0; d < last; d++) {
             to += at[d] * tn_step(out, d);
             source += offsets[d][at[d]];
         }
-        pick_run(to, tn_step(out, last), source, offsets[last], size, out->shape[last]);
+        pick_run(to, step, source, offsets[last], size, low);
+        TN_K(move_run)
+        (to + low * step, step, source + offsets[last][low], tn_step(in, last), size, high - low);
+        pick_run(to + high * step, step, source, offsets[last] + high, size, width - high);
         for (int d = last - 1; d >= 0 && ++at[d] == out->shape[d]; d--)
             at[d] = 0;
     }
@@ -131,11 +136,15 @@ tenon_status TN_K(edge_pad)(tn_call *call) {
         for (int64_t i = 0; i < out->shape[d]; i++)
             *table++ = source(i - before[d], in->shape[d]) * tn_step(in, d);
     }
-    int64_t rows = tenon_view_numel(out) / out->shape[out->rank - 1];
+    int last = out->rank - 1;
+    int64_t rows = tenon_view_numel(out) / out->shape[last];
+    int64_t low = before[last] > 0 ? before[last] : 0, high = before[last] + in->shape[last];
+    high = high < out->shape[last] ? high : out->shape[last];
     int threads = tn_threads(call, tenon_view_numel(out), rows);
 #pragma omp parallel for num_threads(threads) if (threads > 1)
     for (int t = 0; t < threads; t++)
-        pick_part(out, in->data, offsets, tn_part(rows, t, threads), tn_part(rows, t + 1, threads));
+        pick_part(out, in, offsets, low, high, tn_part(rows, t, threads),
+                  tn_part(rows, t + 1, threads));
     return TENON_OK;
 }
 
@@ -172,27 +181,40 @@ static windows get_windows(const tenon_node *node, const tenon_view *image,
     return w;
 }
 
-/* One channel of one image: to the columns, or added from them. */
+/* One row of windows of a channel: to the columns, or added from them. Windows [begin, end) see the
+ * image. */
+static void window_row(const windows *w, char *image, char *column, int64_t x0, bool add) {
+    const tenon_view *im = &w->image;
+    const tn_combine_fn combine = TN_K(combine)[TN_ADD][im->dtype];
+    const int64_t zero = 0, n = w->out[1], step = tn_step(&w->columns, 2), stride = w->stride[1];
+    size_t size = tenon_dtype_size(im->dtype);
+    int64_t begin = x0 < 0 ? (-x0 + stride - 1) / stride : 0;
+    int64_t end = x0 < im->shape[3] ? (im->shape[3] - x0 + stride - 1) / stride : 0;
+    begin = begin < n ? begin : n;
+    end = !image || end < begin ? begin : end < n ? end : n;
+    char *pixel = image ? image + (x0 + begin * stride) * tn_step(im, 3) : column;
+    if (add) {
+        for (int64_t i = begin; i < end; i++)
+            combine(pixel + (i - begin) * stride * tn_step(im, 3), column + i * step);
+        return;
+    }
+    TN_K(move_run)(column, step, &zero, 0, size, begin);
+    TN_K(move_run)(column + begin * step, step, pixel, stride * tn_step(im, 3), size, end - begin);
+    TN_K(move_run)(column + end * step, step, &zero, 0, size, n - end);
+}
+
 static void window_channel(const windows *w, int64_t n, int64_t c, bool add) {
     const tenon_view *im = &w->image, *co = &w->columns;
-    const tn_combine_fn combine = TN_K(combine)[TN_ADD][im->dtype];
-    size_t size = tenon_dtype_size(im->dtype);
-    const int64_t zero = 0, kernel = w->kernel[0] * w->kernel[1];
+    const int64_t kernel = w->kernel[0] * w->kernel[1];
     char *image = (char *)im->data + n * tn_step(im, 0) + c * tn_step(im, 1);
     for (int64_t k = 0; k < kernel; k++) {
         char *column = (char *)co->data + n * tn_step(co, 0) + (c * kernel + k) * tn_step(co, 1);
-        for (int64_t o = 0; o < w->out[0] * w->out[1]; o++) {
-            int64_t y =
-                o / w->out[1] * w->stride[0] - w->padding[0] + k / w->kernel[1] * w->dilation[0];
-            int64_t x =
-                o % w->out[1] * w->stride[1] - w->padding[1] + k % w->kernel[1] * w->dilation[1];
-            bool inside = y >= 0 && y < im->shape[2] && x >= 0 && x < im->shape[3];
-            char *pixel = image + (inside ? y * tn_step(im, 2) + x * tn_step(im, 3) : 0);
-            char *element = column + o * tn_step(co, 2);
-            if (!add)
-                TN_K(move_run)(element, 0, inside ? pixel : (const char *)&zero, 0, size, 1);
-            else if (inside)
-                combine(pixel, element);
+        int64_t x0 = k % w->kernel[1] * w->dilation[1] - w->padding[1];
+        for (int64_t o = 0; o < w->out[0]; o++) {
+            int64_t y = o * w->stride[0] - w->padding[0] + k / w->kernel[1] * w->dilation[0];
+            bool inside = y >= 0 && y < im->shape[2];
+            window_row(w, inside ? image + y * tn_step(im, 2) : NULL,
+                       column + o * w->out[1] * tn_step(co, 2), x0, add);
         }
     }
 }

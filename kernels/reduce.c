@@ -6,6 +6,7 @@
  * rows; otherwise neighbouring results are folded side by side, as columns.
  */
 #include "kernels/reduce.h"
+#include "kernels/vmath.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,32 +90,44 @@ static int64_t fold_start_int(fold f) {
 #define TAKE_MIN(a, x) ((x) < (a) || (x) != (x) ? (x) : (a))
 
 /* STEP makes the new `a` from `a`, the element `x` and `s`; JOIN joins two such, `a` and `x`. */
-#define FOLD_CASE(NAME, A, STEP, JOIN)                                \
-    case NAME: {                                                      \
-        A lane[LANES];                                                \
-        int64_t i = 0;                                                \
-        if (n >= 2 * LANES) {                                         \
-            for (int k = 0; k < LANES; k++)                           \
-                lane[k] = start;                                      \
-            for (; i + LANES <= n; i += LANES) {                      \
-                _Pragma("omp simd") for (int k = 0; k < LANES; k++) { \
-                    const A x = (A)in[i + k], a = lane[k];            \
-                    lane[k] = STEP;                                   \
-                }                                                     \
-            }                                                         \
-            for (int k = 0; k < LANES; k++) {                         \
-                const A x = lane[k], a = all;                         \
-                all = JOIN;                                           \
-            }                                                         \
-        }                                                             \
-        for (; i < n; i++) {                                          \
-            const A x = (A)in[i], a = all;                            \
-            all = STEP;                                               \
-        }                                                             \
-        return all;                                                   \
+#define FOLD_LANES(A, STEP, COUNT)                            \
+    for (; i + COUNT <= n; i += COUNT) {                      \
+        _Pragma("omp simd") for (int k = 0; k < COUNT; k++) { \
+            const A x = (A)in[i + k], a = lane[k];            \
+            lane[k] = STEP;                                   \
+        }                                                     \
+    }
+#define FOLD_HALVES(A, JOIN, COUNT)                       \
+    _Pragma("omp simd") for (int k = 0; k < COUNT; k++) { \
+        const A x = lane[k + COUNT], a = lane[k];         \
+        lane[k] = JOIN;                                   \
+    }
+#define FOLD_CASE(NAME, A, STEP, JOIN)            \
+    case NAME: {                                  \
+        A lane[LANES];                            \
+        int64_t i = 0;                            \
+        if (n >= LANES / 2) {                     \
+            for (int k = 0; k < LANES; k++)       \
+                lane[k] = start;                  \
+            FOLD_LANES(A, STEP, LANES)            \
+            FOLD_HALVES(A, JOIN, LANES / 2)       \
+            FOLD_LANES(A, STEP, LANES / 2)        \
+            FOLD_HALVES(A, JOIN, LANES / 4)       \
+            FOLD_HALVES(A, JOIN, LANES / 8)       \
+            for (int k = 0; k < LANES / 8; k++) { \
+                const A x = lane[k], a = all;     \
+                all = JOIN;                       \
+            }                                     \
+        }                                         \
+        for (; i < n; i++) {                      \
+            const A x = (A)in[i], a = all;        \
+            all = STEP;                           \
+        }                                         \
+        return all;                               \
     }
 
-#define FLOAT_FOLDS(CASE)                                            \
+/* Without FOLD_EXP, for which float has a fast function. */
+#define REAL_FOLDS(CASE)                                             \
     CASE(FOLD_SUM, double, a + x, a + x)                             \
     CASE(FOLD_PROD, double, a *x, a *x)                              \
     CASE(FOLD_MAX, double, TAKE_MAX(a, x), TAKE_MAX(a, x))           \
@@ -124,7 +137,12 @@ static int64_t fold_start_int(fold f) {
     CASE(FOLD_ABS_MAX, double, TAKE_MAX(a, fabs(x)), TAKE_MAX(a, x)) \
     CASE(FOLD_ABS_MIN, double, TAKE_MIN(a, fabs(x)), TAKE_MIN(a, x)) \
     CASE(FOLD_SQUARES, double, a + (x - s) * (x - s), a + x)         \
-    CASE(FOLD_POWERS, double, a + pow(fabs(x), s), a + x)            \
+    CASE(FOLD_POWERS, double, a + pow(fabs(x), s), a + x)
+#define FLOAT_FOLDS(CASE) \
+    REAL_FOLDS(CASE)      \
+    CASE(FOLD_EXP, double, a + (double)tn_expf((float)(x - s)), a + x)
+#define DOUBLE_FOLDS(CASE) \
+    REAL_FOLDS(CASE)       \
     CASE(FOLD_EXP, double, a + exp(x - s), a + x)
 
 #define INT_FOLDS(CASE)                                            \
@@ -148,7 +166,7 @@ static int64_t fold_start_int(fold f) {
         }                                                            \
     }
 ROW_FUNCTION(row_float, float, double, fold_start, FLOAT_FOLDS)
-ROW_FUNCTION(row_double, double, double, fold_start, FLOAT_FOLDS)
+ROW_FUNCTION(row_double, double, double, fold_start, DOUBLE_FOLDS)
 ROW_FUNCTION(row_int, int64_t, int64_t, fold_start_int, INT_FOLDS)
 
 #define COLUMN_CASE(NAME, A, STEP, JOIN)                      \
@@ -172,7 +190,7 @@ ROW_FUNCTION(row_int, int64_t, int64_t, fold_start_int, INT_FOLDS)
         }                                                             \
     }
 COLUMN_FUNCTION(column_float, float, double, FLOAT_FOLDS)
-COLUMN_FUNCTION(column_double, double, double, FLOAT_FOLDS)
+COLUMN_FUNCTION(column_double, double, double, DOUBLE_FOLDS)
 COLUMN_FUNCTION(column_int, int64_t, int64_t, INT_FOLDS)
 
 /* ---- Blocks of results
@@ -219,30 +237,36 @@ static const void *load(const job *j, const char *p, int64_t step, int64_t n, bl
     return b;
 }
 
-static void fold_row(const job *j, fold f, const char *in, double shift, results *acc) {
-    tn_walk w = j->r.reduced;
+/* One run of the innermost reduced dimension. */
+static void fold_run(const job *j, fold f, const char *in, double shift, results *acc) {
     block b;
-    double d = fold_start(f);
-    int64_t whole = fold_start_int(f);
+    for (int64_t at = 0; at < j->run; at += TN_BLOCK) {
+        int64_t n = j->run - at < TN_BLOCK ? j->run - at : TN_BLOCK;
+        const void *x = load(j, in + at * j->run_step, j->run_step, n, &b);
+        if (j->element == ELEMENT_FLOAT)
+            acc->d[0] = row_float(f, x, n, acc->d[0], shift);
+        else if (j->element == ELEMENT_DOUBLE)
+            acc->d[0] = row_double(f, x, n, acc->d[0], shift);
+        else
+            acc->i[0] = row_int(f, x, n, acc->i[0], shift);
+    }
+}
+
+static void fold_row(const job *j, fold f, const char *in, double shift, results *acc) {
+    if (j->element == ELEMENT_INT)
+        acc->i[0] = fold_start_int(f);
+    else
+        acc->d[0] = fold_start(f);
+    if (j->r.reduced.rank == 0) {
+        fold_run(j, f, in, shift, acc);
+        return;
+    }
+    tn_walk w = j->r.reduced;
     tn_walk_seek(&w, 0);
     for (int64_t o = 0; o < w.count; o++) {
-        const char *p = in + w.at[0];
-        for (int64_t at = 0; at < j->run; at += TN_BLOCK) {
-            int64_t n = j->run - at < TN_BLOCK ? j->run - at : TN_BLOCK;
-            const void *x = load(j, p + at * j->run_step, j->run_step, n, &b);
-            if (j->element == ELEMENT_FLOAT)
-                d = row_float(f, x, n, d, shift);
-            else if (j->element == ELEMENT_DOUBLE)
-                d = row_double(f, x, n, d, shift);
-            else
-                whole = row_int(f, x, n, whole, shift);
-        }
+        fold_run(j, f, in + w.at[0], shift, acc);
         tn_walk_next(&w);
     }
-    if (j->element == ELEMENT_INT)
-        acc->i[0] = whole;
-    else
-        acc->d[0] = d;
 }
 
 static void fold_columns(const job *j, fold f, const char *in, int64_t n, const double *shift,

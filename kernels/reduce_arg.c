@@ -68,20 +68,28 @@ static void scan_int(best *at, const int64_t *x, int64_t n, int64_t place) {
     }
 }
 
-static int64_t find_row(const job *j, const char *in) {
-    tn_walk w = j->r.reduced;
-    best at = {0, 0, -1};
+static void scan_run(const job *j, best *at, const char *in, int64_t place) {
     block b;
+    for (int64_t k = 0; k < j->run; k += TN_BLOCK) {
+        int64_t n = j->run - k < TN_BLOCK ? j->run - k : TN_BLOCK;
+        load(j, &b, in + k * j->run_step, j->run_step, n);
+        if (j->integer)
+            scan_int(at, b.i, n, place + k);
+        else
+            scan_double(at, b.d, n, place + k);
+    }
+}
+
+static int64_t find_row(const job *j, const char *in) {
+    best at = {0, 0, -1};
+    if (j->r.reduced.rank == 0) {
+        scan_run(j, &at, in, 0);
+        return at.place;
+    }
+    tn_walk w = j->r.reduced;
     tn_walk_seek(&w, 0);
     for (int64_t o = 0; o < w.count; o++) {
-        for (int64_t k = 0; k < j->run; k += TN_BLOCK) {
-            int64_t n = j->run - k < TN_BLOCK ? j->run - k : TN_BLOCK;
-            load(j, &b, in + w.at[0] + k * j->run_step, j->run_step, n);
-            if (j->integer)
-                scan_int(&at, b.i, n, o * j->run + k);
-            else
-                scan_double(&at, b.d, n, o * j->run + k);
-        }
+        scan_run(j, &at, in + w.at[0], o * j->run);
         tn_walk_next(&w);
     }
     return at.place;
@@ -120,13 +128,10 @@ static void store(const job *j, const char *in, int64_t step, const int64_t *pla
         tn_put_ints(at, at_step, j->places.dtype, place, n);
     if (!value)
         return;
-    for (int64_t i = 0; i < n; i++) {
-        tn_walk w = j->r.reduced;
-        tn_walk_seek(&w, place[i] / j->run);
+    /* The places count along a single dimension: max.dim and min.dim take no more. */
+    for (int64_t i = 0; i < n; i++)
         TN_K(move_run)
-        (value + i * value_step, 0, in + i * step + w.at[0] + place[i] % j->run * j->run_step, 0,
-         size, 1);
-    }
+        (value + i * value_step, 0, in + i * step + place[i] * j->run_step, 0, size, 1);
 }
 
 static void part(const job *j, int64_t begin, int64_t end, int64_t column, const int64_t *step) {
