@@ -111,7 +111,7 @@ static inline int64_t tn_walk_inner(tn_walk *w, int64_t step[TN_WALK_ARRAYS]) {
 static inline void tn_walk_seek(tn_walk *w, int64_t i) {
     for (int a = 0; a < TN_WALK_ARRAYS; a++)
         w->at[a] = 0;
-    for (int d = w->rank - 1; d >= 0; d--) {
+    for (int d = w->rank - 1; d >= 0 && w->count > 0; d--) {
         w->index[d] = i % w->size[d];
         i /= w->size[d];
         for (int a = 0; a < TN_WALK_ARRAYS; a++)
