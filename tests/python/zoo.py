@@ -184,7 +184,7 @@ def build(name):
     if not is_text(name):
         generator = torch.Generator().manual_seed(seed)
         _spread_weights(model, generator)
-        _spread_batch_norms(model, _images(8, small_size(name), generator), generator)
+        _spread_batch_norms(model, _images(4, native_size(name), generator), generator)
     return model
 
 
