@@ -169,30 +169,18 @@ bool tn_map_AdaptiveAvgPool(tn_builder *b, tenon_node *node) {
 
 /* ---- Resizing ---- */
 
-static bool has_scales(const tenon_node *node) {
-    static const char *const names[] = {"scale_factors", "scales_h", "scales_w"};
-    for (int i = 0; i < TN_COUNT(names); i++) {
-        int index = tn_op_param(node->op, names[i]);
-        if (index >= 0 && !tn_arg_is_none(node, index))
-            return true;
-    }
-    return false;
-}
-
-/* The scale that PyTorch uses in dimension d: the one given, or out / in. */
-static double scale_of(const tenon_node *node, int d, int dims, int64_t in, int64_t out) {
+/* The scale that PyTorch uses in spatial dimension d: the one given, or out / in. */
+static double scale_of(const tenon_node *node, int d, int dims, double fallback) {
+    static const char *const names[] = {"scales_d", "scales_h", "scales_w"};
     int list = tn_op_param(node->op, "scale_factors");
-    int h = tn_op_param(node->op, "scales_h"), w = tn_op_param(node->op, "scales_w");
-    double fallback = (double)out / (double)in;
+    int one = tn_op_param(node->op, dims == 1 ? "scales" : names[MAX_SPATIAL - dims + d]);
     if (list >= 0 && node->args[list].kind == TENON_ARG_LIST && d < node->args[list].count) {
         const tenon_arg *item = &node->args[list].as.list[d];
         return item->kind == TENON_ARG_FLOAT ? item->as.f
                : item->kind == TENON_ARG_INT ? (double)item->as.i
                                              : fallback;
     }
-    if (h >= 0 && dims == 2)
-        return tn_arg_float(node, d == 0 ? h : w, fallback);
-    return fallback;
+    return one >= 0 ? tn_arg_float(node, one, fallback) : fallback;
 }
 
 /* upsample_nearest*, upsample_linear1d, upsample_bilinear2d, upsample_trilinear3d */
@@ -210,8 +198,8 @@ bool tn_map_Interpolate(tn_builder *b, tenon_node *node) {
         int64_t from = in->shape[2 + d], to = out->shape[2 + d];
         if (nearest && to % from != 0)
             return tn_refuse(b, "oneDNN rounds otherwise than PyTorch unless the scale is whole");
-        if (has_scales(node) &&
-            fabs(scale_of(node, d, dims, from, to) * (double)from - (double)to) > 1e-9 * (double)to)
+        double scale = scale_of(node, d, dims, (double)to / (double)from);
+        if (fabs(scale * (double)from - (double)to) > 1e-9 * (double)to)
             return tn_refuse(b, "its scale is not the ratio of the sizes");
     }
     tn_b_op(b, dnnl_graph_op_interpolate, tn_b_value(b, tn_arg_value(node, 0)), -1, -1,

@@ -286,6 +286,60 @@ static const test_case layer_norms[] = {
          ", %m, %r = aten.native_layer_norm(%x, [5, 17], none, none, 1e-05)"),
 };
 
+static const test_case resizings[] = {
+    POOL("Interpolate", "2, 17, 5, 4", "upsample_nearest2d.vec(%x, none, [2.0, 3.0])"),
+    POOL("Interpolate", "2, 17, 5, 4", "upsample_nearest2d(%x, [10, 12])"),
+    POOL("Interpolate", "2, 17, 5", "upsample_nearest1d.vec(%x, [15], none)"),
+    POOL("Interpolate", "2, 16, 5, 4", "upsample_bilinear2d.vec(%x, [7, 9], false, none)"),
+    POOL("Interpolate", "2, 17, 5, 4", "upsample_bilinear2d.vec(%x, none, false, [2.0, 2.0])"),
+    POOL("Interpolate", "2, 17, 10, 8", "upsample_bilinear2d(%x, [5, 3], false)"),
+    POOL("Interpolate", "2, 17, 5", "upsample_linear1d.vec(%x, [12], false, none)"),
+    POOL("Interpolate", "1, 3, 4, 5, 6", "upsample_trilinear3d.vec(%x, [7, 5, 9], false, none)"),
+    POOL("Interpolate", "2, 17, 5", "upsample_linear1d(%x, [10], false, 2.0)"),
+    POOL("Interpolate", "1, 3, 4, 5, 6", "upsample_nearest3d(%x, [8, 5, 12], 2.0, 1.0, 2.0)"),
+    POOL("Interpolate", "2, 17, 5, 4", "_upsample_nearest_exact2d(%x, [10, 12])"),
+    POOL("Interpolate", "2, 17, 5", "_upsample_nearest_exact1d.vec(%x, none, [3.0])"),
+    POOL("", "2, 17, 5", "upsample_linear1d(%x, [10], false, 2.1)"),
+    POOL("", "2, 17, 5, 4", "upsample_nearest2d.vec(%x, [7, 8], none)"),
+    POOL("", "2, 17, 5, 4", "upsample_bilinear2d.vec(%x, [7, 9], true, none)"),
+    POOL("", "2, 17, 5, 4", "upsample_bilinear2d.vec(%x, none, false, [1.5, 1.5])"),
+    POOL("", "2, 17, 5, 4", "upsample_bicubic2d.vec(%x, [7, 9], false, none)"),
+};
+
+#define ATTENTION(expected, q, k, call)                                                       \
+    CT(expected, 2e-5,                                                                        \
+       IN("q", "float32[" q "]") IN("k", "float32[" k "]")                                    \
+           IN("v", "float32[" k "]") "const %m: float32[1, 1, 9, 9] = random(4)\n"            \
+                                     "%y = aten.scaled_dot_product_attention(%q, %k, %v" call \
+                                     ")\n" OUT("y"))
+
+static const test_case attentions[] = {
+    ATTENTION("MatMul+Multiply+SoftMax+MatMul", "2, 6, 9, 16", "2, 6, 9, 16", ""),
+    ATTENTION("MatMul+Multiply+SoftMax+MatMul", "2, 6, 9, 17", "2, 6, 13, 17", ", scale=0.3"),
+    ATTENTION("MatMul+Multiply+Add+SoftMax+MatMul", "2, 6, 9, 16", "2, 6, 9, 16", ", %m"),
+    ATTENTION("MatMul+Multiply+Add+SoftMax+MatMul", "2, 6, 9, 16", "2, 6, 9, 16",
+              ", is_causal=true"),
+    ATTENTION("MatMul+Multiply+Add+SoftMax+MatMul", "2, 6, 1, 16", "2, 6, 9, 16",
+              ", is_causal=true"),
+    /* Too few heads for its kernel. */
+    ATTENTION("", "1, 2, 9, 16", "1, 2, 9, 16", ""),
+    /* A mask that might hide whole rows: they give 0, and NaN in oneDNN. */
+    C("", IN("q", "float32[2, 6, 9, 16]")
+              IN("m",
+                 "bool[9, 9]") "%y = aten.scaled_dot_product_attention(%q, %q, %q, %m)\n" OUT("y")),
+    C("", IN("q",
+             "float32[2, 6, 2, 16]") "const %m: float32[2, 2] = {0, 0, -inf, -inf}\n"
+                                     "%y = aten.scaled_dot_product_attention(%q, %q, %q, %m)\n" OUT(
+                                         "y")),
+    /* Heads that are views of one projection. */
+    CT("MatMul+Multiply+SoftMax+MatMul", 2e-5,
+       IN("p",
+          "float32[2, 9, 3, 6, 16]") "%t = aten.permute(%p, [2, 0, 3, 1, 4])\n%q, %k, %v = "
+                                     "aten.unbind.int(%t)\n"
+                                     "%y = aten.scaled_dot_product_attention(%q, %k, %v)\n" OUT(
+                                         "y")),
+};
+
 static void both_layouts(const test_case *c) {
     test_case changed = *c;
     check_case(&changed, 2, true, true);
@@ -339,6 +393,17 @@ START_TEST(computes_means) {
 }
 END_TEST
 
+START_TEST(computes_resizings) {
+    both_layouts(&resizings[_i]);
+}
+END_TEST
+
+START_TEST(computes_attentions) {
+    check_case(&attentions[_i], 2, true, true);
+    check_case(&attentions[_i], 2, false, false);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("partition_ops");
     TCase *tcase = tcase_create("all");
@@ -351,6 +416,8 @@ int main(void) {
     tcase_add_loop_test(tcase, computes_layer_norms, 0, TN_COUNT(layer_norms));
     tcase_add_loop_test(tcase, computes_reductions, 0, TN_COUNT(reductions));
     tcase_add_loop_test(tcase, computes_means, 0, TN_COUNT(means));
+    tcase_add_loop_test(tcase, computes_resizings, 0, TN_COUNT(resizings));
+    tcase_add_loop_test(tcase, computes_attentions, 0, TN_COUNT(attentions));
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
