@@ -337,7 +337,8 @@ static tenon_view part_of(const tenon_node *node, const tenon_view *out, const t
     int64_t start, step;
     v.shape[dim] = tn_slice_range(node, 3, size, &start, &step);
     v.data = (char *)v.data + start * tn_step(out, (int)dim);
-    v.strides[dim] *= step;
+    if (v.shape[dim] > 1) /* a step may be as large as int64 allows */
+        v.strides[dim] *= step;
     return v;
 }
 
@@ -413,8 +414,8 @@ tenon_status TN_K(masked_select)(tn_call *call) {
         if (((const uint8_t *)m.data)[w.at[1]]) {
             if (found < out->shape[0])
                 TN_K(move_run)
-                ((char *)out->data + found * tn_step(out, 0), 0, (const char *)s.data + w.at[0], 0,
-                 size, 1);
+            ((char *)out->data + found * tn_step(out, 0), 0, (const char *)s.data + w.at[0], 0,
+             size, 1);
             found++;
         }
         tn_walk_next(&w);

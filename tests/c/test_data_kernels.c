@@ -265,6 +265,26 @@ START_TEST(test_refusals_name_the_rule) {
 }
 END_TEST
 
+/* More dimensions, split in two each, than a view holds. */
+START_TEST(test_repeat_of_many_dimensions) {
+    tenon_node *node = parse("const %x: int64[2, 2, 2, 2, 2, 2, 2] = random(1, 0, 1000)\n"
+                             " %y = aten.repeat(%x, [2, 2, 2, 2, 2, 2, 2])");
+    const tenon_view *in = tenon_tensor_view(node->args[0].as.value->tensor);
+    for_each_isa(isa) {
+        tenon_tensor *out = NULL;
+        ck_assert_int_eq(run_node(node, isa, 2, RUN_REVERSED, &out), TENON_OK);
+        for (int64_t i = 0; i < 1 << 14; i++) {
+            int64_t from = 0; /* index k of a dimension of 4 comes from k % 2 */
+            for (int d = 0; d < 7; d++)
+                from |= (i >> 2 * d & 1) << d;
+            if (element(tenon_tensor_view(out), i) != element(in, from))
+                ck_abort_msg("element %lld", (long long)i);
+        }
+        tenon_tensor_destroy(&out);
+    }
+}
+END_TEST
+
 /* ---- Threads ---- */
 
 /* Results do not depend on the number of threads, and every part of a large output is written. */
@@ -336,6 +356,7 @@ int main(void) {
     tcase_add_test(tcase, test_constant_masks_are_counted);
     tcase_add_test(tcase, test_index_put_by_mask);
     tcase_add_test(tcase, test_refusals_name_the_rule);
+    tcase_add_test(tcase, test_repeat_of_many_dimensions);
     tcase_add_test(tcase, test_threads);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
