@@ -68,21 +68,22 @@ static size_t rounded(size_t size) {
     return (size + 63) / 64 * 64;
 }
 
-/* Carves a thread's memory; with `base` NULL only its size matters. */
+static char *take(char *base, size_t *at, size_t size) {
+    char *place = base ? base + *at : NULL;
+    *at += rounded(size);
+    return place;
+}
+
+/* Carves a thread's memory, and returns its size; with `base` NULL only that matters. */
 static size_t carve(const tn_attention *a, int64_t rows, char *base, tn_attention_memory *m) {
     size_t unit = tn_class_size(a->class), at = 0;
-    m->scores = base + at;
-    at += rounded((size_t)rows * TN_ATTENTION_KEYS * unit);
-    m->sums = base + at;
-    at += rounded((size_t)(rows * a->value_width) * unit);
-    m->mask = base + at;
-    at += rounded(TN_ATTENTION_KEYS * unit);
-    m->best = base + at;
-    at += rounded((size_t)rows * unit);
-    m->total = base + at;
-    at += rounded((size_t)rows * unit);
-    m->products = base + at;
-    return at + a->scratch;
+    m->scores = take(base, &at, (size_t)rows * TN_ATTENTION_KEYS * unit);
+    m->sums = take(base, &at, (size_t)(rows * a->value_width) * unit);
+    m->mask = take(base, &at, TN_ATTENTION_KEYS * unit);
+    m->best = take(base, &at, (size_t)rows * unit);
+    m->total = take(base, &at, (size_t)rows * unit);
+    m->products = take(base, &at, a->scratch);
+    return at;
 }
 
 static size_t products_size(const tn_attention *a, int64_t rows) {

@@ -5,6 +5,9 @@
 #include <omp.h>
 #include <string.h>
 
+/* Fewer channels of a group leave most of a vector of channels empty. */
+#define NARROW 16
+
 /* ---- Reading the node ---- */
 
 static void set_array(tn_conv_array *a, const tenon_view *v) {
@@ -32,12 +35,14 @@ static void set_list(const tenon_node *node, int index, int n, int64_t missing, 
         to[d] = d < 3 - n ? missing : list[d - (3 - n)];
 }
 
-/* `in` as a view of the class's type, packed in row-major order when it was of another. */
-static tenon_status as_class(tn_call *call, tn_class class, const tenon_view *in, tenon_view *out) {
+/* `in` as a view of the class's type: packed in row-major order when it is of another, or always.
+ */
+static tenon_status as_class(tn_call *call, tn_class class, const tenon_view *in, bool always,
+                             tenon_view *out) {
     static const tenon_dtype dtypes[] = {[TN_CLASS_F32] = TENON_FLOAT32,
                                          [TN_CLASS_F64] = TENON_FLOAT64,
                                          [TN_CLASS_I64] = TENON_INT64};
-    if (tn_class_is(class, in->dtype)) {
+    if (tn_class_is(class, in->dtype) && !always) {
         *out = *in;
         return TENON_OK;
     }
@@ -54,13 +59,14 @@ static tenon_status read_node(tn_call *call, tn_conv *c) {
     tenon_view in, weight;
     int n = call->in[0].rank - 2;
     c->class = tn_class_of(call->in[0].dtype);
-    TN_TRY(as_class(call, c->class, &call->in[0], &in));
-    TN_TRY(as_class(call, c->class, &call->in[1], &weight));
     c->transposed = tn_arg_bool(node, 6);
     c->groups = tn_arg_int(node, 8, 1);
-    c->batch = in.shape[0];
-    c->in_channels = in.shape[1] / c->groups;
+    c->batch = call->in[0].shape[0];
+    c->in_channels = call->in[0].shape[1] / c->groups;
     c->out_channels = call->out[0].shape[1] / c->groups;
+    c->narrow = c->groups > 1 && c->in_channels > 1 && c->out_channels < NARROW;
+    TN_TRY(as_class(call, c->class, &call->in[0], c->narrow, &in));
+    TN_TRY(as_class(call, c->class, &call->in[1], false, &weight));
     set_list(node, 3, n, 1, c->stride);
     set_list(node, 4, n, 0, c->padding);
     set_list(node, 5, n, 1, c->dilation);
@@ -186,7 +192,9 @@ static tenon_status choose_place(tn_call *call, const tn_conv *c, place *p) {
     int64_t stride = 1, channels = c->out_channels * c->groups;
     bool whole = c->axis[0].stride == 1 && c->axis[1].stride == 1 && c->axis[2].stride == 1;
     *p = (place){c->out.data, c->out.batch, c->out.channel, 1, false};
-    if (whole && tn_class_is(c->class, c->out.dtype) && linear(&c->out, c->out_size, &stride)) {
+    bool rows = !c->narrow || c->out.channel != 1;
+    if (whole && rows && tn_class_is(c->class, c->out.dtype) &&
+        linear(&c->out, c->out_size, &stride)) {
         p->pixel = stride;
         if (c->pixels == 1)
             p->pixel = c->out.channel == 1 ? channels : 1;

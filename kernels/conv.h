@@ -28,6 +28,7 @@ typedef struct tn_conv {
     int64_t batch, groups, in_channels, out_channels; /* channels of a group */
     int64_t kernel[3], in_size[3], out_size[3], stride[3], padding[3], dilation[3];
     bool transposed;
+    bool narrow; /* groups of few channels, which go by rows of pixels whatever the layout */
     tn_conv_array in, out;
     tn_conv_array weight; /* `batch` is its stride by output channel, `channel` by input channel */
     int64_t weight_group; /* its stride by group */

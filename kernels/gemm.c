@@ -16,6 +16,7 @@
 
 #define T float
 #define G(name) name##_f32
+#define NUMBER(x) ((T)(x))
 #define ROWS FLOAT_ROWS
 #include "kernels/gemm_template.h"
 #undef T
@@ -27,9 +28,11 @@
 #undef T
 #undef G
 #undef ROWS
+#undef NUMBER
 
-#define T int64_t
+#define T uint64_t /* which wraps */
 #define G(name) name##_i64
+#define NUMBER(x) ((T)(int64_t)(x))
 #define ROWS 4
 #include "kernels/gemm_template.h"
 #undef T

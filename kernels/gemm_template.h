@@ -1,5 +1,5 @@
-/* The blocked product for one type. Included by gemm.c, which defines T (the type), G(name) (the
- * name's suffix) and ROWS (rows of C in registers). */
+/* The blocked product for one type. Included by gemm.c, which defines T (the type), NUMBER (to it
+ * from double), G(name) (the name's suffix) and ROWS (rows of C in registers). */
 
 typedef T G(vec) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 
@@ -201,7 +201,7 @@ static inline void G(one)(const G(job) * j, int64_t batch, int64_t l, int64_t s,
         .row = g->c_row,
         .rows = (int)(g->m - row < ROWS ? g->m - row : ROWS),
         .columns = (int)(g->n - column < G(COLUMNS) ? g->n - column : G(COLUMNS)),
-        .alpha = (T)g->alpha,
+        .alpha = NUMBER(g->alpha),
         .accumulate = g->accumulate || !start,
     };
     if (g->bias && g->bias_rows)
@@ -230,8 +230,7 @@ static void G(task)(const G(job) * j, int64_t index, int thread) {
             const T *shared = j->packed + (d * j->chunk + s) * j->shared_size;
             for (int64_t l = l0; l < l1; l++)
                 G(one)
-                (j, batch, l, j->first + s, depth, shared, buffer + (l - l0) * j->local_size,
-                 d == 0);
+            (j, batch, l, j->first + s, depth, shared, buffer + (l - l0) * j->local_size, d == 0);
         }
     }
 }
