@@ -191,7 +191,7 @@ static int take_dims(const tenon_graph *graph, const cli_pairs *dims, int64_t *s
     for (int i = 0; i < dims->count; i++) {
         const char *name = dims->items[i].name;
         int symbol = find_symbol(graph, name);
-        long long size;
+        long long size = 0;
         char range[64];
         if (symbol < 0) {
             int count = tenon_graph_symbol_count(graph);

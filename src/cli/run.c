@@ -320,7 +320,7 @@ static int measure(run *r) {
 }
 
 static int execute(run *r) {
-    double first;
+    double first = 0;
     if (tenon_load(r->path, &r->graph) != TENON_OK)
         return cli_failed();
     int code = prepare(r);

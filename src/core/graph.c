@@ -124,7 +124,7 @@ tenon_status tn_graph_add_input(tenon_graph *graph, const char *name, tn_scalar 
         return tn_fail(TENON_INVALID_ARGUMENT, "input '%s': rank %d is not in 0..%d", name, rank,
                        TENON_MAX_RANK);
     TN_TRY(grow(&graph->inputs, graph->input_count, &graph->input_capacity, sizeof *graph->inputs));
-    tenon_value *value;
+    tenon_value *value = NULL;
     TN_TRY(new_value(graph, TENON_VALUE_INPUT, name, &value));
     value->scalar = scalar;
     value->dtype = dtype;
@@ -179,7 +179,7 @@ static tenon_status add_constant(tenon_graph *graph, tenon_value_kind kind, cons
     TN_TRY(check_new_name(graph, name));
     TN_TRY(grow(&graph->constants, graph->constant_count, &graph->constant_capacity,
                 sizeof *graph->constants));
-    tenon_value *value;
+    tenon_value *value = NULL;
     TN_TRY(new_value(graph, kind, name, &value));
     const tenon_view *view = &tensor->view;
     value->dtype = view->dtype;
@@ -417,7 +417,7 @@ static tenon_status make_outputs(tenon_node *node, const char *name, int count) 
     if (!node->outputs)
         return tn_no_memory();
     for (int i = 0; i < count; i++) {
-        tenon_value *value;
+        tenon_value *value = NULL;
         TN_TRY(new_value(graph, TENON_VALUE_NODE, name, &value));
         value->node = node;
         value->index = i;

@@ -164,7 +164,7 @@ static tenon_status read_inputs(reader *r) {
         const char *number = tn_json_string(tn_json_get(item, "number"));
         const tn_expr *dims[TENON_MAX_RANK];
         tn_scalar scalar = TN_TENSOR;
-        tenon_dtype dtype;
+        tenon_dtype dtype = TENON_DTYPE_NONE;
         int rank = 0;
         TN_TRY(string_of(r, item, "name", &name));
         if (number) {

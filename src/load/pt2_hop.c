@@ -184,7 +184,7 @@ static tenon_status add_value(tn_pt2 *pt2, const char *op_name, const tenon_arg 
 /* The predicate as a tensor without dimensions, so that it broadcasts to any shape. */
 static tenon_status flat_predicate(tn_pt2 *pt2, tenon_arg *predicate) {
     tenon_arg args[2] = {*predicate, tenon_arg_list(NULL, 0)};
-    tenon_value *flat;
+    tenon_value *flat = NULL;
     if (!is_tensor(predicate) || predicate->as.value->rank == 0)
         return TENON_OK;
     TN_TRY(add_value(pt2, "aten.view", args, 2, &flat));
@@ -197,7 +197,7 @@ static tenon_status flat_predicate(tn_pt2 *pt2, tenon_arg *predicate) {
 static tenon_status select_one(tn_pt2 *pt2, const tenon_arg *predicate, const tenon_arg *yes,
                                const tenon_arg *no, tenon_arg *out) {
     tenon_arg args[3] = {*predicate, *yes, *no};
-    tenon_value *value;
+    tenon_value *value = NULL;
     if (same_literal(yes, no)) {
         *out = *yes;
         return TENON_OK;
@@ -220,7 +220,7 @@ static tenon_status select_all(tn_pt2 *pt2, tenon_arg predicate, const operands 
                            yes->count, no->count);
     TN_TRY(flat_predicate(pt2, &predicate));
     for (int i = 0; i < yes->count; i++) {
-        tenon_arg one;
+        tenon_arg one = {0};
         TN_TRY(select_one(pt2, &predicate, &yes->items[i], &no->items[i], &one));
         TN_TRY(push(pt2, results, one));
     }

@@ -415,7 +415,7 @@ static tenon_status find_state(tenon_context *context, const char *name, tn_stat
 }
 
 tenon_status tenon_context_get_state(tenon_context *context, const char *name, tenon_view *out) {
-    tn_state *state;
+    tn_state *state = NULL;
     TN_TRY(find_state(context, name, &state));
     *out = state->view;
     return TENON_OK;
@@ -423,7 +423,7 @@ tenon_status tenon_context_get_state(tenon_context *context, const char *name, t
 
 tenon_status tenon_context_set_state(tenon_context *context, const char *name,
                                      const tenon_view *value) {
-    tn_state *state;
+    tn_state *state = NULL;
     char have[160], want[160];
     TN_TRY(find_state(context, name, &state));
     if (value->dtype != state->view.dtype || !tn_same_shape(value, &state->view))

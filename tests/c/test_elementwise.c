@@ -161,7 +161,7 @@ static int64_t below(int64_t n) { /* xorshift (Marsaglia) */
 /* Random sizes, of about `most` elements at most, in a layout of permuted dimensions with gaps. */
 static tenon_view random_view(tenon_dtype dtype, int rank, int64_t most) {
     tenon_view view = {NULL, dtype, rank, {0}, {0}};
-    int order[TENON_MAX_RANK];
+    int order[TENON_MAX_RANK] = {0};
     int64_t numel = 1, stride = 1;
     for (int d = 0; d < rank; d++) {
         int64_t limit = most / numel < 40 ? most / numel : 40;
