@@ -1,6 +1,9 @@
 """Parity with PyTorch: every model of the zoo, raw and decomposed, on both backends."""
 
+import json
+import re
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +12,10 @@ from conftest import largest_error
 from zoo import Sample
 
 TOLERANCE = 1e-4
+
+# By model: how many oneDNN partitions the small archives give with that oneDNN, and how many
+# nodes are in them.
+PARTITIONS = json.loads((Path(__file__).parents[1] / "data" / "partitions.json").read_text())
 
 
 class ZooModel:
@@ -65,6 +72,33 @@ def test_any_batch(tenon, model, mode, batch):
 def test_small(tenon, model, mode, backend):
     """Static archives, small images."""
     check(tenon, model, mode, Sample(2, zoo.small_size(model.name)), 2, backend)
+
+
+def check_resnet50(text):
+    """Each convolution of ResNet-50 runs in oneDNN, with its ReLU and its residual."""
+    partitions, _, kernels = text.partition("Tenon's kernels\n")
+    lines = re.findall(r"^  (?:step \d+|(\d+) times): (\S+)$", partitions, re.MULTILINE)
+    groups = [group for times, group in lines for _ in range(int(times or 1))]
+    fused = " ".join(groups)
+    counts = {kind: len(re.findall(rf"\b{kind}\b", fused)) for kind in ("Convolution", "ReLU", "Add")}
+    assert counts == {"Convolution": 53, "ReLU": 49, "Add": 16}
+    for group in groups:
+        assert group.startswith("Convolution") or not re.search("ReLU|Add", group), group
+    assert "convolution" not in kernels
+
+
+@pytest.mark.parametrize("mode", zoo.MODES)
+def test_partitions(tenon, model, mode):
+    """As many partitions as recorded: fewer nodes in them is work that left oneDNN unnoticed."""
+    onednn = PARTITIONS["onednn"]
+    if not re.search(rf"oneDNN {re.escape(onednn)}\.", tenon("--version")):
+        pytest.skip(f"the counts are those of oneDNN {onednn}")
+    archive = model.archive(mode, Sample(2, zoo.small_size(model.name)))
+    text = tenon("explain", archive, "--threads", 2)
+    found = re.search(r"(\d+) oneDNN partitions? with (\d+) nodes?", text)
+    assert [int(number) for number in found.groups()] == PARTITIONS["counts"][model.name]
+    if model.name == "resnet50":
+        check_resnet50(text)
 
 
 @pytest.mark.slow
