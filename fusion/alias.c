@@ -127,6 +127,8 @@ tn_dense tn_dense_of(const tenon_node *node, tn_dense first, tn_dense inputs) {
             return TN_DENSE_YES;
         return !wants_other_format(node, first) ? first : TN_DENSE_UNKNOWN;
     case TN_OP_scaled_dot_product_attention: /* its result is a transposed view */
+    case TN_OP_lstm_input:
+    case TN_OP_gru_input:
     case TN_OP_einsum:
     case TN_OP_to_copy:
         return TN_DENSE_UNKNOWN;

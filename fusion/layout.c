@@ -41,6 +41,26 @@ static bool is_agnostic(const tenon_node *node) {
     case TN_OP_cat:
     case TN_OP_channel_shuffle:
     case TN_OP_constant_pad_nd:
+    case TN_OP_reflection_pad2d:
+    case TN_OP_reflection_pad3d:
+    case TN_OP_replication_pad2d:
+    case TN_OP_replication_pad3d:
+    case TN_OP_upsample_nearest2d_vec:
+    case TN_OP_upsample_nearest2d:
+    case TN_OP_upsample_nearest3d_vec:
+    case TN_OP_upsample_nearest3d:
+    case TN_OP__upsample_nearest_exact2d_vec:
+    case TN_OP__upsample_nearest_exact2d:
+    case TN_OP__upsample_nearest_exact3d_vec:
+    case TN_OP__upsample_nearest_exact3d:
+    case TN_OP_upsample_bilinear2d_vec:
+    case TN_OP_upsample_bilinear2d:
+    case TN_OP_upsample_trilinear3d_vec:
+    case TN_OP_upsample_trilinear3d:
+    case TN_OP_upsample_bicubic2d_vec:
+    case TN_OP_upsample_bicubic2d:
+    case TN_OP__upsample_bilinear2d_aa_vec:
+    case TN_OP__upsample_bilinear2d_aa:
     case TN_OP_mean_dim:
     case TN_OP_sum_dim_IntList:
     case TN_OP_amax:
