@@ -24,7 +24,9 @@ static inline tenon_graph *parse_graph(const char *text) {
 
 static inline tenon_session *make_session(const char *text, tenon_backend backend) {
     tenon_graph *graph = parse_graph(text);
-    tenon_session_options options = {.backend = backend, .threads = 2};
+    /* One thread for ThreadSanitizer, which does not understand gomp's barriers. */
+    const char *threads = getenv("TENON_TEST_THREADS");
+    tenon_session_options options = {.backend = backend, .threads = threads ? atoi(threads) : 2};
     tenon_session *session = NULL;
     OK(tenon_session_create(graph, &options, &session));
     tenon_graph_destroy(&graph);
