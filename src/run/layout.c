@@ -110,6 +110,67 @@ static tenon_status insert_copy(tn_layout *layout, tenon_graph *graph, tenon_nod
     return TENON_OK;
 }
 
+#define CHAIN 4 /* view nodes between attention and the view that needs row-major order */
+
+/* Attention writes its heads where the views after it want them: when they only reorder dimensions,
+ * and nothing else reads the result, its memory gets their order, and what `input` (the last of
+ * them) names is row-major.
+ *
+ *     attention [b, h, l, e] -- transpose [b, l, h, e] -- view [b, l, h*e]
+ */
+static bool order_heads(tn_layout *layout, const tenon_value *input) {
+    const tenon_node *chain[CHAIN];
+    int count = 0;
+    while (count < CHAIN && input->use_count == 1 && input->node &&
+           input->node->op->kind == TN_OP_VIEW && input->node->output_count == 1) {
+        chain[count++] = input->node;
+        input = tn_arg_value(input->node, tn_layout_view_param(input->node->op));
+    }
+    if (count == 0 || input->use_count != 1 || !input->node || input->channels_last ||
+        input->node->op->id != TN_OP_scaled_dot_product_attention)
+        return false;
+    /* Strides that tell which dimension is which. */
+    tenon_view *from = &layout->views[input->id], order = *from;
+    int rank = from->rank;
+    bool seen[TENON_MAX_RANK] = {false};
+    order.data = NOWHERE;
+    for (int d = 0; d < rank; d++)
+        order.strides[d] = d + 1;
+    for (int i = count - 1; i >= 0; i--) {
+        const tenon_value *value = chain[i]->outputs[0];
+        tenon_view next = tn_view_make(order.data, value->dtype, value->rank, value->shape);
+        if (!chain[i]->op->view(chain[i], 0, &order, &next) || next.data != order.data)
+            return false;
+        order = next;
+    }
+    for (int d = 0; d < rank; d++) {
+        int64_t at = order.rank == rank ? order.strides[d] - 1 : -1;
+        if (at < 0 || at >= rank || seen[at] || from->shape[at] != order.shape[d])
+            return false;
+        seen[at] = true;
+    }
+    if (order.strides[rank - 1] != rank)
+        return false; /* what lies innermost stays there: kernels run along it */
+    int64_t strides[TENON_MAX_RANK];
+    tn_contiguous_strides(rank, order.shape, strides);
+    for (int d = 0; d < rank; d++)
+        from->strides[order.strides[d] - 1] = strides[d];
+    for (int i = count - 1; i >= 0; i--) {
+        if (!view_output(layout, chain[i], 0,
+                         tn_arg_value(chain[i], tn_layout_view_param(chain[i]->op))))
+            return false;
+    }
+    return true;
+}
+
+static bool view_outputs(tn_layout *layout, const tenon_node *node, const tenon_value *input) {
+    for (int i = 0; i < node->output_count; i++) {
+        if (!view_output(layout, node, i, input))
+            return false;
+    }
+    return true;
+}
+
 /* `copies[id]` remembers the row-major copy of a value. */
 static tenon_status view_node(tn_layout *layout, tenon_graph *graph, tenon_node *node,
                               tn_map *copies) {
@@ -118,12 +179,10 @@ static tenon_status view_node(tn_layout *layout, tenon_graph *graph, tenon_node 
     if (!input)
         return tn_fail(TENON_INVALID_GRAPH, "node '%s' (%s): it has no tensor to view", node->name,
                        node->op->name);
-    bool fits = true;
-    for (int i = 0; i < node->output_count; i++) {
+    for (int i = 0; i < node->output_count; i++)
         TN_TRY(check_static(node->outputs[i]));
-        fits = fits && view_output(layout, node, i, input);
-    }
-    if (fits)
+    if (view_outputs(layout, node, input) ||
+        (order_heads(layout, input) && view_outputs(layout, node, input)))
         return TENON_OK;
     tenon_value *copy = tn_map_get(copies, input->name);
     if (!copy) {
@@ -133,11 +192,9 @@ static tenon_status view_node(tn_layout *layout, tenon_graph *graph, tenon_node 
     }
     tenon_arg arg = tenon_arg_value(copy);
     TN_TRY(tn_node_set_arg(node, param, &arg));
-    for (int i = 0; i < node->output_count; i++) {
-        if (!view_output(layout, node, i, copy))
-            return tn_fail(TENON_INTERNAL, "node '%s' (%s): no view of row-major memory",
-                           node->name, node->op->name);
-    }
+    if (!view_outputs(layout, node, copy))
+        return tn_fail(TENON_INTERNAL, "node '%s' (%s): no view of row-major memory", node->name,
+                       node->op->name);
     return TENON_OK;
 }
 
