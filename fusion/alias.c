@@ -185,8 +185,8 @@ static tenon_status narrow_back(const scatter *s) {
     if (args[2].kind != TENON_ARG_INT || args[3].kind != TENON_ARG_INT)
         return tn_pass_refuse(s->view,
                               "writing through it needs a start and a length that are numbers");
-    int64_t start = args[2].as.i, end = start + args[3].as.i;
-    if (start < 0 && end >= 0)
+    int64_t start = args[2].as.i, end;
+    if (!tn_add(start, args[3].as.i, &end) || (start < 0 && end >= 0))
         end = INT64_MAX;
     return emit(s, TN_OP_slice_scatter,
                 TN_ARGS(VAL(s->base), VAL(s->part), args[1], INT(start), INT(end), INT(1)));
@@ -204,7 +204,8 @@ static tenon_status split_back(const scatter *s, int index) {
             if (size < 0)
                 return tn_pass_refuse(view, "writing through it needs sizes that are known");
             start = end;
-            end += size;
+            if (!tn_add(end, size, &end))
+                return tn_pass_refuse(view, "its sizes are too large");
         }
     } else if (by_list) {
         for (int i = 0; i <= index; i++) {
@@ -212,11 +213,12 @@ static tenon_status split_back(const scatter *s, int index) {
             if (i >= view->args[1].count || size->kind != TENON_ARG_INT)
                 return tn_pass_refuse(view, "writing through it needs sizes that are numbers");
             start = end;
-            end += size->as.i;
+            if (!tn_add(end, size->as.i, &end))
+                return tn_pass_refuse(view, "its sizes are too large");
         }
     } else if (view->args[1].kind == TENON_ARG_INT) {
-        start = view->args[1].as.i * index;
-        end = start + view->args[1].as.i;
+        if (!tn_mul(view->args[1].as.i, index, &start) || !tn_add(start, view->args[1].as.i, &end))
+            return tn_pass_refuse(view, "its sizes are too large");
     } else {
         return tn_pass_refuse(view, "writing through it needs a size that is a number");
     }

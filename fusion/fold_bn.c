@@ -62,8 +62,11 @@ static bool match_product(folding *f) {
         f->bias = tn_arg_value(p, 2);
         if (!tn_is_constant(f->weight) || f->weight->rank < 2)
             return false;
-        f->channels =
-            tn_arg_bool(p, 6) ? f->weight->shape[1] * tn_arg_int(p, 8, 1) : f->weight->shape[0];
+        int64_t groups = tn_arg_int(p, 8, 1);
+        f->channels = f->weight->shape[0];
+        if (tn_arg_bool(p, 6) && (groups < 1 || f->weight->shape[0] % groups ||
+                                  !tn_mul(f->weight->shape[1], groups, &f->channels)))
+            return false;
         return is_vector(p, 2, f->channels, true);
     }
     /* The channels are dimension 1 of batch norm's input: a matrix here. */

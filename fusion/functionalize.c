@@ -337,6 +337,40 @@ static tenon_status visit(pass *p, tenon_node *node) {
     return TENON_OK;
 }
 
+/* The bytes that a view of a file's weight lies in; its strides are not negative. */
+static void extent(const tenon_view *view, const char **first, const char **end) {
+    int64_t last = 0;
+    for (int d = 0; d < view->rank; d++) {
+        if (view->shape[d] == 0) {
+            *first = *end = view->data;
+            return;
+        }
+        last += (view->shape[d] - 1) * view->strides[d];
+    }
+    *first = view->data;
+    *end = *first + (last + 1) * (int64_t)tenon_dtype_size(view->dtype);
+}
+
+/* Constants that are views of one weight in the file: a write to one would have to reach the
+ * others. */
+static tenon_status check_alone(const pass *p, const tenon_value *target) {
+    const char *first, *end, *other_first, *other_end;
+    if (!target->tensor)
+        return TENON_OK;
+    extent(&target->tensor->view, &first, &end);
+    for (int i = 0; i < p->graph->constant_count; i++) {
+        const tenon_value *other = p->graph->constants[i];
+        if (other == target)
+            continue;
+        extent(&other->tensor->view, &other_first, &other_end);
+        if (first < other_end && other_first < end)
+            return tn_fail(TENON_UNSUPPORTED,
+                           "'%s' is written in place and shares memory with '%s'", target->name,
+                           other->name);
+    }
+    return TENON_OK;
+}
+
 /* Inputs and state that were written get their last elements after the run. A constant that is
  * written is state. */
 static tenon_status write_back(pass *p, tenon_value *target) {
@@ -347,6 +381,7 @@ static tenon_status write_back(pass *p, tenon_value *target) {
                        target->name);
     if (root->newest == 0)
         return TENON_OK;
+    TN_TRY(check_alone(p, target));
     if (target->kind == TENON_VALUE_CONSTANT)
         target->kind = TENON_VALUE_BUFFER;
     for (int i = 0; i < p->graph->write_count; i++)

@@ -19,7 +19,9 @@ static bool same_padding(conv *c) {
     if (!tn_value_static(c->w) || c->w->rank != c->dims + 2)
         return false;
     for (int i = 0; i < c->dims; i++) {
-        int64_t total = c->dilation[i] * (c->w->shape[i + 2] - 1);
+        int64_t total;
+        if (!tn_mul(c->dilation[i], c->w->shape[i + 2] - 1, &total) || total < 0)
+            return false;
         c->padding[i] = total / 2;
         c->extra[i] = total % 2;
     }

@@ -143,12 +143,28 @@ static tenon_status replace(tenon_node *node, tenon_value **with, int64_t made_f
     return erase_with_feeders(node);
 }
 
+/* Composite ops take numbers where tensors are meant, as PyTorch does; rules are for tensors. */
+static bool has_tensors(const tenon_node *node) {
+    for (int i = 0; i < node->op->param_count; i++) {
+        const tenon_arg *arg = &node->args[i];
+        int count = arg->kind == TENON_ARG_LIST ? arg->count : 1;
+        for (int k = 0; node->op->params[i].type == TN_TYPE_TENSOR && k < count; k++) {
+            const tenon_arg *item = arg->kind == TENON_ARG_LIST ? &arg->as.list[k] : arg;
+            if (item->kind != TENON_ARG_NONE &&
+                (item->kind != TENON_ARG_VALUE || item->as.value->scalar != TN_TENSOR))
+                return false;
+        }
+    }
+    return true;
+}
+
 static tenon_status apply(tenon_graph *graph, tn_rule_fn *by_op, tenon_value **with,
                           bool *changed) {
     for (tenon_node *node = graph->first, *next; node; node = next) {
         next = node->next;
         tn_rule_fn rule = by_op[node->op->id];
-        if (!rule || node->output_count == 0 || node->output_count > 64)
+        if (!rule || node->output_count == 0 || node->output_count > 64 ||
+            (node->op->kind == TN_OP_LOWER && !has_tensors(node)))
             continue;
         memset(with, 0, 64 * sizeof(tenon_value *));
         tenon_node *before = node->prev;

@@ -134,7 +134,8 @@ static tenon_status cast(tenon_node *node, tenon_value **with) {
 
 static tenon_status cat(tenon_node *node, tenon_value **with) {
     const tenon_arg *list = &node->args[0];
-    if (list->kind == TENON_ARG_LIST && list->count == 1)
+    if (list->kind == TENON_ARG_LIST && list->count == 1 &&
+        list->as.list[0].kind == TENON_ARG_VALUE)
         with[0] = list->as.list[0].as.value;
     return TENON_OK;
 }

@@ -51,8 +51,8 @@ static void S(find_taps)(const grid *g, T x, T y, S(taps) * t) {
         S(cubic_weights)(y - fy, wy);
         for (int i = 0; i < 16; i++)
             S(add_tap)
-            (g, t, S(whole)(S(pad)(g, fy - 1 + (T)(i / 4), g->height)),
-             S(whole)(S(pad)(g, fx - 1 + (T)(i % 4), g->width)), wy[i / 4] * wx[i % 4]);
+        (g, t, S(whole)(S(pad)(g, fy - 1 + (T)(i / 4), g->height)),
+         S(whole)(S(pad)(g, fx - 1 + (T)(i % 4), g->width)), wy[i / 4] * wx[i % 4]);
         return;
     }
     x = S(pad)(g, x, g->width);

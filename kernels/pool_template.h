@@ -136,8 +136,8 @@ static void P(plane_indices)(const tn_pool *p, const T *in, T *out, int64_t *at)
             for (int64_t i = az->start[z]; i < az->end[z]; i += az->step) {
                 for (int64_t j = ay->start[y]; j < ay->end[y]; j += ay->step)
                     P(row_indices)
-                    (ax, in + i * p->in_space[0] + j * p->in_space[1], (i * ay->in + j) * ax->in,
-                     best, at);
+                (ax, in + i * p->in_space[0] + j * p->in_space[1], (i * ay->in + j) * ax->in, best,
+                 at);
             }
         }
     }

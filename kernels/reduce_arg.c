@@ -131,7 +131,7 @@ static void store(const job *j, const char *in, int64_t step, const int64_t *pla
     /* The places count along a single dimension: max.dim and min.dim take no more. */
     for (int64_t i = 0; i < n; i++)
         TN_K(move_run)
-        (value + i * value_step, 0, in + i * step + place[i] * j->run_step, 0, size, 1);
+    (value + i * value_step, 0, in + i * step + place[i] * j->run_step, 0, size, 1);
 }
 
 static void part(const job *j, int64_t begin, int64_t end, int64_t column, const int64_t *step) {

@@ -24,8 +24,8 @@ static const T *Z(mix_rows)(const resize *r, const T *plane, int64_t z, int64_t 
     for (int64_t i = 0; i < az->taps; i++) {
         for (int64_t j = 0; j < ay->taps; j++)
             Z(add_scaled)
-            (buffer, plane + iz[i] * r->in_space[0] + iy[j] * r->in_space[1], (T)wz[i] * (T)wy[j],
-             i == 0 && j == 0, r->axis[2].in);
+        (buffer, plane + iz[i] * r->in_space[0] + iy[j] * r->in_space[1], (T)wz[i] * (T)wy[j],
+         i == 0 && j == 0, r->axis[2].in);
     }
     return buffer;
 }

@@ -45,12 +45,10 @@ static void R(step)(const tn_rnn_layer *l, int64_t step) {
         T *state = (T *)l->state + b * l->hidden;
         if (l->kind == TN_RNN_LSTM)
             R(lstm)
-            (l->cell, x, h, (T *)l->memory + b * l->cell,
-             l->projection ? (T *)l->raw + b * l->cell : state);
-        else if (l->kind == TN_RNN_GRU)
-            R(gru)(l->cell, x, h, state);
-        else
-            R(plain)(l->cell, l->kind == TN_RNN_RELU, x, h, state);
+        (l->cell, x, h, (T *)l->memory + b * l->cell,
+         l->projection ? (T *)l->raw + b * l->cell : state);
+        else if (l->kind == TN_RNN_GRU) R(gru)(l->cell, x, h, state);
+        else R(plain)(l->cell, l->kind == TN_RNN_RELU, x, h, state);
     }
 }
 

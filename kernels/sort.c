@@ -145,8 +145,8 @@ static void part(const job *j, int64_t begin, int64_t end, item *x) {
             int64_t place = sorted[i].place;
             if (j->values.dtype)
                 TN_K(move_run)
-                ((char *)j->values.data + w.at[1] + i * j->step[1], 0, in + place * j->step[0], 0,
-                 size, 1);
+            ((char *)j->values.data + w.at[1] + i * j->step[1], 0, in + place * j->step[0], 0, size,
+             1);
             if (j->places.dtype)
                 *(int64_t *)((char *)j->places.data + w.at[2] + i * j->step[2]) = place;
         }

@@ -232,7 +232,8 @@ TENON_API int64_t tenon_value_size(const tenon_value *value, int dim);
 /* Writes the size as text ("224", "2*s0", "?") into `text`, cut at `capacity` bytes. */
 TENON_API void tenon_value_size_text(const tenon_value *value, int dim, char *text,
                                      size_t capacity);
-/* The size when symbol i of the graph is symbols[i] (-1: not known). NOT_FOUND when it depends on more than that. */
+/* The size when symbol i of the graph is symbols[i] (-1: not known). NOT_FOUND when it depends on
+ * more than that. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_value_size_at(const tenon_value *value, int dim,
                                                             const int64_t *symbols, int64_t *out);
 TENON_API tenon_node *tenon_value_node(const tenon_value *value); /* NULL when no node makes it */

@@ -94,7 +94,8 @@ static void parse_table(void) {
     for (int i = 0; i < TN_OP_COUNT; i++) {
         if (ops[i].kind == TN_OP_INPLACE) {
             ops[i].functional = twin(&ops[i]);
-            /* What is written keeps its dtype and shape; squeeze_, t_ and the like only look at it otherwise. */
+            /* What is written keeps its dtype and shape; squeeze_, t_ and the like only look at it
+             * otherwise. */
             bool looks = ops[i].functional && ops[i].functional->kind == TN_OP_VIEW;
             ops[i].infer = looks ? ops[i].functional->infer : tn_infer_same;
         }

@@ -1,4 +1,5 @@
-/* Writes in place, and what PyTorch 2.13 leaves of everything that shares the memory: `want` is all outputs, one after the other. */
+/* Writes in place, and what PyTorch 2.13 leaves of everything that shares the memory: `want` is all
+ * outputs, one after the other. */
 #ifndef INPLACE_CASES_H
 #define INPLACE_CASES_H
 
@@ -237,8 +238,8 @@ static const inplace_case inplace_cases[] = {
      "output \"1\" = %p1\n"
      "output \"2\" = %p2 }\n",
      20,
-     {0.125, -1.375, 1.625, -0.5, -0.125, -1.75, -0.375, -1.25, -3.75, 3.5, 0.125,
-      -1.375, 1.625, -0.5, -0.125, -1.75, -0.375, -1.25, -3.75, 3.5}},
+     {0.125, -1.375, 1.625, -0.5, -0.125, -1.75, -0.375, -1.25, -3.75, 3.5,
+      0.125, -1.375, 1.625, -0.5, -0.125, -1.75, -0.375, -1.25, -3.75, 3.5}},
     {"split_sizes",
      "graph g { const %x: float32[2, 5] = {-1.5, -0.125, -1.125, 0.75, -0.75, -1.0, "
      "0.125, 1.5, -1.375, 1.0}\n"
@@ -250,8 +251,8 @@ static const inplace_case inplace_cases[] = {
      "output \"1\" = %p1\n"
      "output \"2\" = %p2 }\n",
      20,
-     {-1.5, 0.25, 2.25, -1.5, -0.75, -1, -0.25, -3, 2.75, 1, -1.5, -1, 0.25, 2.25, -1.5,
-      -0.25, -3, 2.75, -0.75, 1}},
+     {-1.5, 0.25, 2.25, -1.5, -0.75, -1,    -0.25, -3,   2.75,  1,
+      -1.5, -1,   0.25, 2.25, -1.5,  -0.25, -3,    2.75, -0.75, 1}},
     {"chunk",
      "graph g { const %x: float32[5] = {1.25, 2.0, -1.375, 0.5, -1.5}\n"
      "%c = aten.mul.Tensor(%x, 1.0)\n"

@@ -229,6 +229,27 @@ START_TEST(expanded_memory_is_refused) {
 }
 END_TEST
 
+/* Two constants over one memory, as tied weights are: a write to one would have to reach the other.
+ */
+START_TEST(written_tied_weights_are_refused) {
+    tenon_graph *graph = NULL;
+    tenon_tensor *whole = NULL;
+    tenon_value *a, *b;
+    tenon_node *node;
+    ck_assert_int_eq(tenon_tensor_create(TENON_FLOAT32, 1, (const int64_t[]){4}, &whole), TENON_OK);
+    ck_assert_int_eq(tenon_graph_create("g", &graph), TENON_OK);
+    ck_assert_int_eq(tenon_graph_add_constant(graph, "a", whole, &a), TENON_OK);
+    ck_assert_int_eq(tenon_graph_add_constant(graph, "b", whole, &b), TENON_OK);
+    tenon_arg arg = tenon_arg_value(a);
+    ck_assert_int_eq(tenon_graph_add_node(graph, "aten.relu_", NULL, &arg, 1, &node), TENON_OK);
+    ck_assert_int_eq(tenon_graph_add_output(graph, "o", tenon_arg_value(b)), TENON_OK);
+    ck_assert_int_eq(pass_run(graph, "functionalize"), TENON_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(tenon_last_error(), "'a'"));
+    tenon_graph_destroy(&graph);
+    tenon_tensor_destroy(&whole);
+}
+END_TEST
+
 START_TEST(nothing_in_place_nothing_to_do) {
     pass_keeps("graph g { input %x: float32[2]\n  %a = aten.view(%x, [2])\n  output \"o\" = %a }",
                "functionalize");
@@ -268,6 +289,7 @@ int main(void) {
     tcase_add_test(tests, maybe_shared_and_read_is_refused);
     tcase_add_test(tests, dense_reshape_is_shared);
     tcase_add_test(tests, expanded_memory_is_refused);
+    tcase_add_test(tests, written_tied_weights_are_refused);
     tcase_add_test(tests, nothing_in_place_nothing_to_do);
     tcase_add_loop_test(tests, memory_is_shared_as_in_pytorch, 0,
                         (int)(sizeof inplace_cases / sizeof *inplace_cases));

@@ -80,6 +80,36 @@ START_TEST(training_is_refused) {
 }
 END_TEST
 
+/* Numbers in the place of tensors, and arguments that make no sense before sizes are known: errors,
+ * never a crash. */
+START_TEST(odd_arguments_are_refused) {
+    static const char *const nodes[] = {
+        "%y = aten.softmax.int(3.0, 0)",        "%y = aten.type_as(%x, 2)",
+        "%y = aten.hstack([1, 2.5])",           "%y = aten.einsum(\"i,i\", [%x, 3])",
+        "%y = aten.cosine_similarity(%x, 1.0)",
+    };
+    for (int i = 0; i < (int)(sizeof nodes / sizeof *nodes); i++) {
+        char text[256];
+        tenon_graph *graph = NULL;
+        snprintf(text, sizeof text, "graph g { input %%x: float32[4]\n  %s\n  output \"o\" = %%y }",
+                 nodes[i]);
+        tenon_status status = tenon_graph_parse(text, "test", &graph);
+        if (status == TENON_OK)
+            status = pass_run(graph, "lower_all");
+        ck_assert_msg(status != TENON_OK, "%s", nodes[i]);
+        tenon_graph_destroy(&graph);
+    }
+    pass_keeps(
+        "graph g { input %x: float32[s0, 4, 3]\n  const %w: float32[3, 2, 1] = random(1)\n"
+        "  const %g: float32[2] = ones\n  const %z: float32[2] = zeros\n"
+        "  %y: float32[?, 2, ?] = aten.convolution(%x, %w, none, [1], [0], [1], true, [0], 0)\n"
+        "  %n: float32[?, 2, ?], %s: float32[0], %t: float32[0] = "
+        "aten._native_batch_norm_legit_no_training(%y, %g, %z, %z, %g, 0.1, 1e-05)\n"
+        "  output \"o\" = %n }",
+        "fold_bn");
+}
+END_TEST
+
 START_TEST(what_cannot_be_lowered_is_refused) {
     pass_refuses("graph g { input %q: float32[1, 1, 2, 4]\n"
                  "  %y, %l = aten._scaled_dot_product_flash_attention_for_cpu(%q, %q, %q)\n"
@@ -98,6 +128,7 @@ int main(void) {
     tcase_add_test(tests, indices_that_are_read_stay);
     tcase_add_test(tests, training_is_refused);
     tcase_add_test(tests, what_cannot_be_lowered_is_refused);
+    tcase_add_test(tests, odd_arguments_are_refused);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
