@@ -149,7 +149,7 @@ def _spread_batch_norms(model, images, generator):
         x = arguments[0].flatten(2) if arguments[0].dim() > 2 else arguments[0][..., None]
         mean = x.mean((0, 2))
         variance = x.var((0, 2), unbiased=False)
-        variance = variance.clamp(min=variance.mean().item() * 0.01 + 1e-6)  # constant channels
+        variance = variance.clamp(min=variance.mean().item() * 0.1 + 1e-6)  # constant channels
         norm.running_mean.copy_(mean + variance.sqrt() * uniform(mean, -0.3, 0.3))
         norm.running_var.copy_(variance * uniform(mean, 0.7, 1.4))
         norm.weight.copy_(uniform(mean, 0.6, 1.4))
@@ -193,7 +193,7 @@ def _images(batch, size, generator):
     from another, and its output would be all bias."""
     coarse = torch.randn(batch, 3, 4, 4, generator=generator)
     smooth = nn.functional.interpolate(coarse, size=(size, size), mode="bilinear")
-    shift = torch.randn(batch, 3, 1, 1, generator=generator)
+    shift = 0.3 * torch.randn(batch, 3, 1, 1, generator=generator)
     return smooth + shift + 0.3 * torch.randn(batch, 3, size, size, generator=generator)
 
 
