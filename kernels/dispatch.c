@@ -56,14 +56,19 @@ tn_kernel_fn tn_kernel_get(int id, tn_isa isa) {
 /* Kernels that read every input's element, if at all, before they write the output's element of the
  * same index; and those that bear it for their first input only. */
 #define IN_PLACE_KERNELS(X) X(unary) X(binary) X(ternary) X(copy) X(tri) X(quantize_per_tensor)
-#define FIRST_IN_PLACE_KERNELS(X)                                                          \
-    X(scan)                                                                                \
-    X(softmax)                                                                             \
-    X(layer_norm)                                                                          \
-    X(rms_norm)                                                                            \
-    X(batch_norm)                                                                          \
-    X(group_norm) X(index_put) X(index_write) X(scatter) X(masked_scatter) X(part_scatter) \
-        X(as_strided_scatter)
+#define FIRST_IN_PLACE_KERNELS(X) \
+    X(scan)                       \
+    X(softmax)                    \
+    X(layer_norm)                 \
+    X(rms_norm)                   \
+    X(batch_norm)                 \
+    X(group_norm)                 \
+    X(index_put)                  \
+    X(index_write)                \
+    X(scatter)                    \
+    X(masked_scatter)             \
+    X(part_scatter)               \
+    X(as_strided_scatter)
 #define X(name) tenon_status tn_k_##name##_baseline(tn_call *call);
 IN_PLACE_KERNELS(X)
 FIRST_IN_PLACE_KERNELS(X)

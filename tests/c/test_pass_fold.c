@@ -368,6 +368,7 @@ START_TEST(a_broken_graph_names_the_pass) {
         pass_parse("graph g { input %x: float32[2]\n  %a = aten.relu(%x)\n  output \"o\" = %a }");
     ck_assert_int_eq(tenon_pass_list_run(list, TENON_PASS_MODEL, graph), TENON_INVALID_GRAPH);
     ck_assert_ptr_nonnull(strstr(tenon_last_error(), "breaker"));
+    tenon_graph_destroy(&graph);
     tenon_pass_list_destroy(&list);
 }
 END_TEST
