@@ -54,8 +54,8 @@ static tenon_status read_descr(header *h) {
         if (strlen(dtypes[i].descr) == length && strncmp(dtypes[i].descr, rest, length) == 0)
             h->dtype = dtypes[i].dtype;
     if (h->dtype == TENON_DTYPE_NONE || !strchr("<|=>", order))
-        return tn_fail(TENON_UNSUPPORTED, "%s: the dtype '%.20s' is not supported", h->path,
-                       h->at + 1);
+        return tn_fail(TENON_UNSUPPORTED, "%s: the dtype '%.*s' is not supported", h->path,
+                       (int)(length < 20 ? length + (order != 0) : 20), h->at + 1);
     if (order == '>' && tenon_dtype_size(h->dtype) > 1)
         return tn_fail(TENON_UNSUPPORTED, "%s: big-endian arrays are not supported", h->path);
     return TENON_OK;

@@ -34,11 +34,12 @@ tenon_status tn_pt2_within(const tn_pt2 *pt2, tenon_status status) {
 
 /* What an archive without "archive_format" is. */
 static tenon_status refuse_other(tn_pt2 *pt2) {
+    bool saved = tn_pt2_zip_find(&pt2->zip, "data.pkl"); /* beside a "version" of its own */
     if (tn_pt2_zip_find(&pt2->zip, "serialized_exported_program.json") ||
-        tn_pt2_zip_find(&pt2->zip, "version"))
+        (tn_pt2_zip_find(&pt2->zip, "version") && !saved))
         return tn_pt2_fail(pt2, TENON_UNSUPPORTED, "an exported program of PyTorch before 2.9: %s",
                            again);
-    if (tn_pt2_zip_find(&pt2->zip, "data.pkl"))
+    if (saved)
         return tn_pt2_fail(pt2, TENON_UNSUPPORTED,
                            "a file of torch.save or TorchScript, not an exported program: %s",
                            again);

@@ -297,7 +297,8 @@ static tenon_status read_node(tn_pt2 *pt2, tn_pt2_scope *scope, const cJSON *ite
         return tn_pt2_higher_order(pt2, scope, item, target);
     const tn_op *op = tn_op_find(pt2->op);
     if (!op)
-        return tn_pt2_fail(pt2, TENON_UNKNOWN_OP, "unknown operator");
+        return tn_pt2_fail(pt2, TENON_UNKNOWN_OP,
+                           "unknown operator (saving program.run_decompositions() may replace it)");
     return add_node(pt2, scope, item, op);
 }
 

@@ -261,11 +261,29 @@ START_TEST(ops_are_listed) {
 }
 END_TEST
 
+/* Integers are compared as such: neither the tolerance nor float64's digits let a difference by. */
+START_TEST(integers_must_be_equal) {
+    int64_t ids[3] = {((int64_t)1 << 53) + 1, 17, 42}, near[3] = {(int64_t)1 << 53, 17, 42};
+    tenon_view view = {ids, TENON_INT64, 1, {3}, {1}};
+    write_file("i.txt", "graph g {\n  input %x: int64[3]\n  %y = aten.clone(%x)\n"
+                        "  output \"y\" = %y\n}\n");
+    write_array("ids.npy", view);
+    view.data = near;
+    write_array("near.npy", view);
+    WORKS("run i.txt --input x=ids.npy --expect y=ids.npy");
+    SAYS(out, "expect y: ok, 3 elements are equal");
+    REFUSES(
+        "run i.txt --input x=ids.npy --expect y=near.npy --tolerance 1", 1,
+        "1 of 3 elements, the first, number 0, is 9007199254740993 instead of 9007199254740992");
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("cli");
     TCase *tests = tcase_create("cli");
     tcase_set_timeout(tests, 120);
     tcase_add_unchecked_fixture(tests, set_up, tear_down); /* gone even when a test fails */
+    tcase_add_test(tests, integers_must_be_equal);
     tcase_add_test(tests, usage);
     tcase_add_test(tests, bad_options);
     tcase_add_test(tests, outputs_are_printed_written_and_compared);

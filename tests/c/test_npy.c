@@ -130,7 +130,7 @@ START_TEST(refuses) {
     } cases[] = {
         {"{'fortran_order': False, 'shape': (2,), }", "'descr' is missing", 8},
         {"{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", "big-endian", 8},
-        {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", "the dtype '<c8", 8},
+        {"{'descr': '<c8', 'fortran_order': False, 'shape': (1,), }", "the dtype '<c8' is not", 8},
         {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "structured", 8},
         {"{'descr': '<f4', 'fortran_order': Maybe, 'shape': (2,), }", "neither True nor False", 8},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': 2, }", "no tuple", 8},

@@ -348,7 +348,7 @@ START_TEST(refuses_other_archives) {
         {{"serialized_exported_program.json", "version"},
          "before 2.9: export it again with torch.export.save",
          TENON_UNSUPPORTED},
-        {{"top/data.pkl", "top/version"}, "PyTorch before 2.9", TENON_UNSUPPORTED},
+        {{"top/data.pkl", "top/version"}, "torch.save or TorchScript", TENON_UNSUPPORTED},
         {{"top/data.pkl", "top/byteorder"}, "torch.save or TorchScript", TENON_UNSUPPORTED},
         {{"word/document.xml"}, "not an exported program", TENON_INVALID_FILE},
     };
