@@ -78,7 +78,7 @@ void TN_K(copy_walk)(const tn_call *call, const tn_walk *walk, void *to, tenon_d
     tn_walk_merge(&w);
     /* What a view cannot hold is walked here. */
     int rank = w.rank < TENON_MAX_RANK ? w.rank : TENON_MAX_RANK;
-    int64_t shape[TENON_MAX_RANK];
+    int64_t shape[TENON_MAX_RANK] = {0};
     w.rank -= rank;
     w.count = 1;
     for (int d = 0; d < w.rank; d++)
