@@ -179,6 +179,9 @@ START_TEST(refuses_with_the_line) {
         {"graph g {", "t:1: an operator or a statement is missing at the end", TENON_INVALID_FILE},
         {"graph g {}\nx", "t:2: text after the graph", TENON_INVALID_FILE},
         {"graph g {\n\n%y = aten.alias(%x)}", "t:3: no value %x is known", TENON_INVALID_FILE},
+        {"graph g {\ninput %x: float32[1, 1, 4, 4]\nconst %w: float32[1, 1, 3, 3, 3] = zeros\n"
+         "%y = aten.convolution(%x, %w, none, [1], [0], [1], false, [0], 1)}",
+         "t:4: node 'y' (aten.convolution): needs a weight of rank 4, not 5", TENON_INVALID_GRAPH},
         {"graph g {\n%y = aten.no_such(1)}", "t:2: unknown operator 'aten.no_such'",
          TENON_UNKNOWN_OP},
         {"graph g {\ninput %x: float33[2]}", "t:2: unknown dtype 'float33'", TENON_INVALID_FILE},
