@@ -96,17 +96,12 @@ tenon_status TN_K(scan)(tn_call *call) {
     j.walk = tn_walk_make();
     if (all == 0)
         return TENON_OK;
-    for (int d = 0; d < in->rank; d++) {
-        if (d != dim) {
-            tn_walk_dim(&j.walk, in->shape[d], tn_step(in, d), tn_step(out, d), 0);
-            continue;
-        }
-        j.n = in->shape[d];
-        j.in_step = tn_step(in, d);
-        j.out_step = tn_step(out, d);
+    if (in->rank > 0) {
+        j.n = in->shape[dim];
+        j.in_step = tn_step(in, (int)dim);
+        j.out_step = tn_step(out, (int)dim);
     }
-    tn_walk_sort(&j.walk, 0);
-    tn_walk_merge(&j.walk);
+    tn_walk_around(&j.walk, in, out, (int)dim);
     int inner = j.walk.rank - 1;
     if (inner >= 0 && tn_walk_abs(j.walk.step[0][inner]) < tn_walk_abs(j.in_step))
         j.column = tn_walk_inner(&j.walk, j.column_step);

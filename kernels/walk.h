@@ -147,4 +147,15 @@ static inline int64_t tn_step(const tenon_view *v, int d) {
     return v->strides[d] * (int64_t)tenon_dtype_size(v->dtype);
 }
 
+/* Adds all dimensions of `in` (array 0) and `out` (array 1) but `dim`, and puts them in the order
+ * of `in`. */
+static inline void tn_walk_around(tn_walk *w, const tenon_view *in, const tenon_view *out,
+                                  int dim) {
+    for (int d = 0; d < in->rank; d++)
+        if (d != dim)
+            tn_walk_dim(w, in->shape[d], tn_step(in, d), tn_step(out, d), 0);
+    tn_walk_sort(w, 0);
+    tn_walk_merge(w);
+}
+
 #endif

@@ -1,34 +1,10 @@
 /* Products, convolution, pooling, attention and resizing by hand: cases met in the field, and sizes
  * beyond the blocks of the kernels against plain loops in double. tests/c/test_op_cases.c compares
  * the ops themselves with PyTorch. */
-#include "run_node.h"
+#include "text_node.h"
 #include <check.h>
 #include <math.h>
 #include <tenon/tenon.h>
-
-static tenon_graph *graph;
-
-static tenon_node *parse(const char *body) {
-    char text[4096];
-    snprintf(text, sizeof text, "graph t {\n%s\n}\n", body);
-    tenon_graph_destroy(&graph);
-    tenon_status status = tenon_graph_parse(text, "test", &graph);
-    ck_assert_msg(status == TENON_OK, "%s", tenon_last_error());
-    return graph->last;
-}
-
-static void teardown(void) {
-    tenon_graph_destroy(&graph);
-}
-
-static double element(const tenon_view *v, int64_t i) {
-    int64_t at = 0;
-    for (int d = v->rank - 1; d >= 0; d--) {
-        at += i % v->shape[d] * v->strides[d];
-        i /= v->shape[d];
-    }
-    return tn_load_float((char *)v->data + at * (int64_t)tenon_dtype_size(v->dtype), v->dtype);
-}
 
 static void compare(const char *what, tn_isa isa, const tenon_view *v, int64_t n,
                     const double *want, double tolerance) {

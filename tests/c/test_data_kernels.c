@@ -1,35 +1,10 @@
 /* Reductions, softmax, norms, sorting, indexing and movement by hand: cases met in the field, bad
  * indices, sizes that depend on data, threads. tests/c/test_op_cases.c compares the ops themselves
  * with PyTorch. */
-#include "run_node.h"
+#include "text_node.h"
 #include <check.h>
 #include <math.h>
 #include <tenon/tenon.h>
-
-static tenon_graph *graph;
-
-/* The last node of a graph in text. */
-static tenon_node *parse(const char *body) {
-    char text[2048];
-    snprintf(text, sizeof text, "graph t {\n%s\n}\n", body);
-    tenon_graph_destroy(&graph);
-    tenon_status status = tenon_graph_parse(text, "test", &graph);
-    ck_assert_msg(status == TENON_OK, "%s", tenon_last_error());
-    return graph->last;
-}
-
-static void teardown(void) {
-    tenon_graph_destroy(&graph);
-}
-
-static double element(const tenon_view *v, int64_t i) {
-    int64_t at = 0;
-    for (int d = v->rank - 1; d >= 0; d--) {
-        at += i % v->shape[d] * v->strides[d];
-        i /= v->shape[d];
-    }
-    return tn_load_float((char *)v->data + at * (int64_t)tenon_dtype_size(v->dtype), v->dtype);
-}
 
 /* Output `output` of the last node has that dtype and those elements, at every level. */
 static void expect(const char *body, int output, tenon_dtype dtype, int n, const double *want) {
