@@ -221,22 +221,22 @@ static tenon_status pass_bf16(tenon_graph *graph, bool *changed, void *user) {
     return status;
 }
 
-tenon_status tn_bf16_pipeline(const tenon_pass_list *list, tn_bf16 *bf16, tenon_pass_list **out) {
+tenon_status tn_bf16_pipeline(const tenon_passes *list, tn_bf16 *bf16, tenon_passes **out) {
     const tenon_pass pass = {.name = "bf16",
                              .doc = "products run in bfloat16",
                              .phase = TENON_PASS_SHAPES,
                              .run = pass_bf16,
                              .user = bf16};
-    tenon_pass_list *copy = NULL;
+    tenon_passes *copy = NULL;
     tenon_status status;
-    TN_GOTO(tn_pass_list_copy(list, &copy));
-    int count = tenon_pass_list_count(copy), at = 0;
-    while (at < count && strcmp(tenon_pass_list_get(copy, at)->name, "merge_shapes") != 0)
+    TN_GOTO(tn_passes_copy(list, &copy));
+    int count = tenon_passes_count(copy), at = 0;
+    while (at < count && strcmp(tenon_passes_get(copy, at)->name, "merge_shapes") != 0)
         at++;
-    TN_GOTO(tenon_pass_list_insert(copy, at < count ? at : -1, &pass));
+    TN_GOTO(tenon_passes_insert(copy, at < count ? at : -1, &pass));
     *out = copy;
     return TENON_OK;
 error:
-    tenon_pass_list_destroy(&copy);
+    tenon_passes_destroy(&copy);
     return status;
 }

@@ -19,9 +19,9 @@ void tn_bf16_trim(tn_bf16 *bf16);
 
 /* A copy of `list` with the pass "bf16" in it: before "merge_shapes", which merges its casts. The
  * copy uses `bf16`, and owns nothing of the passes' users. */
-tenon_status tn_bf16_pipeline(const tenon_pass_list *list, tn_bf16 *bf16, tenon_pass_list **out);
+tenon_status tn_bf16_pipeline(const tenon_passes *list, tn_bf16 *bf16, tenon_passes **out);
 
 /* manager.c: a copy whose passes are not destroyed with it. */
-tenon_status tn_pass_list_copy(const tenon_pass_list *list, tenon_pass_list **out);
+tenon_status tn_passes_copy(const tenon_passes *list, tenon_passes **out);
 
 #endif

@@ -7,23 +7,23 @@
 #include <string.h>
 #include <time.h>
 
-struct tenon_pass_list {
+struct tenon_passes {
     tenon_pass *items; /* pinned ones first; names and docs are the list's own */
     int count, capacity, pinned;
 };
 
-static tenon_pass_phase phase_of(const tenon_pass_list *list, int at) {
+static tenon_pass_phase phase_of(const tenon_passes *list, int at) {
     return list->items[at].phase;
 }
 
-static int find(const tenon_pass_list *list, const char *name) {
+static int find(const tenon_passes *list, const char *name) {
     for (int i = 0; i < list->count; i++)
         if (strcmp(list->items[i].name, name) == 0)
             return i;
     return -1;
 }
 
-static tenon_status put(tenon_pass_list *list, int at, const tenon_pass *pass) {
+static tenon_status put(tenon_passes *list, int at, const tenon_pass *pass) {
     if (list->count == list->capacity) {
         int capacity = list->capacity ? list->capacity * 2 : 64;
         tenon_pass *items = realloc(list->items, (size_t)capacity * sizeof *items);
@@ -55,14 +55,14 @@ static void drop(tenon_pass *pass) {
     free((char *)pass->doc);
 }
 
-tenon_status tenon_pass_list_create(tenon_pass_list **out) {
-    tenon_pass_list *list = calloc(1, sizeof *list);
+tenon_status tenon_passes_create(tenon_passes **out) {
+    tenon_passes *list = calloc(1, sizeof *list);
     if (!list)
         return tn_no_memory();
     for (int i = 0; i < tn_default_pass_count; i++) {
         tenon_status status = put(list, list->count, &tn_default_passes[i].pass);
         if (status != TENON_OK) {
-            tenon_pass_list_destroy(&list);
+            tenon_passes_destroy(&list);
             return status;
         }
         list->pinned += tn_default_passes[i].pinned;
@@ -71,7 +71,7 @@ tenon_status tenon_pass_list_create(tenon_pass_list **out) {
     return TENON_OK;
 }
 
-void tenon_pass_list_destroy(tenon_pass_list **list) {
+void tenon_passes_destroy(tenon_passes **list) {
     if (!*list)
         return;
     for (int i = 0; i < (*list)->count; i++)
@@ -81,8 +81,8 @@ void tenon_pass_list_destroy(tenon_pass_list **list) {
     *list = NULL;
 }
 
-tenon_status tn_pass_list_copy(const tenon_pass_list *list, tenon_pass_list **out) {
-    tenon_pass_list *copy = calloc(1, sizeof *copy);
+tenon_status tn_passes_copy(const tenon_passes *list, tenon_passes **out) {
+    tenon_passes *copy = calloc(1, sizeof *copy);
     if (!copy)
         return tn_no_memory();
     for (int i = 0; i < list->count; i++) {
@@ -90,7 +90,7 @@ tenon_status tn_pass_list_copy(const tenon_pass_list *list, tenon_pass_list **ou
         pass.destroy = NULL;
         tenon_status status = put(copy, copy->count, &pass);
         if (status != TENON_OK) {
-            tenon_pass_list_destroy(&copy);
+            tenon_passes_destroy(&copy);
             return status;
         }
     }
@@ -99,16 +99,16 @@ tenon_status tn_pass_list_copy(const tenon_pass_list *list, tenon_pass_list **ou
     return TENON_OK;
 }
 
-int tenon_pass_list_count(const tenon_pass_list *list) {
+int tenon_passes_count(const tenon_passes *list) {
     return list->count - list->pinned;
 }
 
-const tenon_pass *tenon_pass_list_get(const tenon_pass_list *list, int index) {
+const tenon_pass *tenon_passes_get(const tenon_passes *list, int index) {
     return index < 0 || index >= list->count - list->pinned ? NULL
                                                             : &list->items[list->pinned + index];
 }
 
-tenon_status tenon_pass_list_insert(tenon_pass_list *list, int index, const tenon_pass *pass) {
+tenon_status tenon_passes_insert(tenon_passes *list, int index, const tenon_pass *pass) {
     if (!pass->name || !pass->name[0] || !pass->run)
         return tn_fail(TENON_INVALID_ARGUMENT, "a pass needs a name and a function");
     if (pass->phase != TENON_PASS_MODEL && pass->phase != TENON_PASS_SHAPES)
@@ -129,7 +129,7 @@ tenon_status tenon_pass_list_insert(tenon_pass_list *list, int index, const teno
     return put(list, at, pass);
 }
 
-tenon_status tenon_pass_list_remove(tenon_pass_list *list, const char *name) {
+tenon_status tenon_passes_remove(tenon_passes *list, const char *name) {
     int at = find(list, name);
     if (at < 0)
         return tn_fail(TENON_NOT_FOUND, "no pass is named '%s'", name);
@@ -174,8 +174,8 @@ static tenon_status run_one(const tenon_pass *pass, tenon_graph *graph) {
     return TENON_OK;
 }
 
-tenon_status tenon_pass_list_run(const tenon_pass_list *list, tenon_pass_phase phase,
-                                 tenon_graph *graph) {
+tenon_status tenon_passes_run(const tenon_passes *list, tenon_pass_phase phase,
+                              tenon_graph *graph) {
     if (phase == TENON_PASS_SHAPES && tn_is_symbolic(graph))
         return tn_fail(TENON_INVALID_ARGUMENT,
                        "graph '%s': passes of the shapes phase need a graph without symbols",

@@ -25,30 +25,29 @@ typedef struct tenon_pass {
     void (*destroy)(void *user); /* called when the list goes; may be NULL */
 } tenon_pass;
 
-typedef struct tenon_pass_list tenon_pass_list;
+typedef struct tenon_passes tenon_passes;
 
 /* Makes a list that holds the default pipeline. */
-TENON_API TENON_MUST_CHECK tenon_status tenon_pass_list_create(tenon_pass_list **out);
-TENON_API void tenon_pass_list_destroy(tenon_pass_list **list);
+TENON_API TENON_MUST_CHECK tenon_status tenon_passes_create(tenon_passes **out);
+TENON_API void tenon_passes_destroy(tenon_passes **list);
 
-TENON_API int tenon_pass_list_count(const tenon_pass_list *list);
+TENON_API int tenon_passes_count(const tenon_passes *list);
 /* The pass at `index`, or NULL. */
-TENON_API const tenon_pass *tenon_pass_list_get(const tenon_pass_list *list, int index);
+TENON_API const tenon_pass *tenon_passes_get(const tenon_passes *list, int index);
 
 /* Inserts a copy of `pass` at `index`; -1 means at the end of its phase. The pinned passes at the
  * start stay before index 0. */
-TENON_API TENON_MUST_CHECK tenon_status tenon_pass_list_insert(tenon_pass_list *list, int index,
-                                                               const tenon_pass *pass);
+TENON_API TENON_MUST_CHECK tenon_status tenon_passes_insert(tenon_passes *list, int index,
+                                                            const tenon_pass *pass);
 /* Removes the pass of that name. NOT_FOUND; INVALID_ARGUMENT for a pinned pass. */
-TENON_API TENON_MUST_CHECK tenon_status tenon_pass_list_remove(tenon_pass_list *list,
-                                                               const char *name);
+TENON_API TENON_MUST_CHECK tenon_status tenon_passes_remove(tenon_passes *list, const char *name);
 
 /* Runs the passes of one phase on `graph`, in order. After each pass that changed something, dead
  * nodes go and the graph is verified; the error names the pass. The phase TENON_PASS_SHAPES needs a
  * graph without symbols. */
-TENON_API TENON_MUST_CHECK tenon_status tenon_pass_list_run(const tenon_pass_list *list,
-                                                            tenon_pass_phase phase,
-                                                            tenon_graph *graph);
+TENON_API TENON_MUST_CHECK tenon_status tenon_passes_run(const tenon_passes *list,
+                                                         tenon_pass_phase phase,
+                                                         tenon_graph *graph);
 
 #ifdef __cplusplus
 }

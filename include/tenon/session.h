@@ -47,7 +47,7 @@ typedef struct tenon_session_options {
                * none. oneDNN's cap holds for the process and must come before its first use. */
     int max_shapes; /* compiled sets of input shapes kept, the least recently used goes first; 0: 16
                      */
-    const tenon_pass_list *passes; /* NULL: the default pipeline; used during calls that compile, so
+    const tenon_passes *passes; /* NULL: the default pipeline; used during calls that compile, so
                                       it must live as long */
     bool keep_denormals; /* false: runs flush denormals to zero, and leave the caller's mode as
                             found */

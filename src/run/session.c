@@ -31,13 +31,13 @@ static tenon_status check_options(const tenon_session_options *options) {
     return TENON_OK;
 }
 
-static const tenon_pass_list *passes_of(const tenon_session *session) {
+static const tenon_passes *passes_of(const tenon_session *session) {
     return session->passes ? session->passes : session->options.passes;
 }
 
 static tenon_status take_precision(tenon_session *session) {
     const tenon_session_options *options = &session->options;
-    tenon_pass_list *lower = NULL;
+    tenon_passes *lower = NULL;
     if (options->precision != TENON_PRECISION_BF16)
         return TENON_OK;
     if (!tn_onednn_bfloat16(session->plan_options.isa) &&
@@ -51,7 +51,7 @@ static tenon_status take_precision(tenon_session *session) {
     }
     TN_TRY(tn_bf16_create(&session->bf16));
     TN_TRY(tn_bf16_pipeline(passes_of(session), session->bf16, &lower));
-    tenon_pass_list_destroy(&session->passes);
+    tenon_passes_destroy(&session->passes);
     session->passes = lower;
     return TENON_OK;
 }
@@ -75,7 +75,7 @@ static tenon_status take_options(tenon_session *session, const tenon_session_opt
     if (options->max_shapes == 0)
         options->max_shapes = DEFAULT_SHAPES;
     if (!options->passes)
-        TN_TRY(tenon_pass_list_create(&session->passes));
+        TN_TRY(tenon_passes_create(&session->passes));
     session->plan_options = (tn_plan_options){
         .backend = options->backend, .isa = isa, .threads = options->threads, .reuse = true};
     return take_precision(session);
@@ -114,7 +114,7 @@ typedef struct job {
 
 static tenon_status lower_model(void *user) {
     job *j = user;
-    return tenon_pass_list_run(passes_of(j->session), TENON_PASS_MODEL, j->graph);
+    return tenon_passes_run(passes_of(j->session), TENON_PASS_MODEL, j->graph);
 }
 
 /* Weights that the passes replaced (folded batch-norm, for one) were read for the last time: their
@@ -203,7 +203,7 @@ void tn_session_drop(tenon_session *session) {
     tn_plan_drop(&session->latest);
     tn_partition_family_destroy(&session->plan_options.family);
     tenon_graph_destroy(&session->graph);
-    tenon_pass_list_destroy(&session->passes);
+    tenon_passes_destroy(&session->passes);
     tn_bf16_destroy(&session->bf16);
     free(session->plans);
     free(session->states);
@@ -250,7 +250,7 @@ static void keep_plan(tenon_session *session, tn_plan *plan) {
 
 static tenon_status compile(void *user) {
     job *j = user;
-    TN_TRY(tenon_pass_list_run(passes_of(j->session), TENON_PASS_SHAPES, j->graph));
+    TN_TRY(tenon_passes_run(passes_of(j->session), TENON_PASS_SHAPES, j->graph));
     return tn_plan_create(j->graph, j->inputs, &j->session->plan_options, &j->plan);
 }
 

@@ -29,18 +29,17 @@ static inline const tenon_pass *pass_find(const char *name) {
 /* One pass, as the manager runs it: what it leaves must be a valid graph. */
 static inline tenon_status pass_run(tenon_graph *graph, const char *name) {
     const tenon_pass *pass = pass_find(name);
-    tenon_pass_list *list = NULL;
-    ck_assert_int_eq(tenon_pass_list_create(&list), TENON_OK);
+    tenon_passes *list = NULL;
+    ck_assert_int_eq(tenon_passes_create(&list), TENON_OK);
     tenon_pass only = *pass;
     only.name = "only";
-    while (tenon_pass_list_count(list))
-        ck_assert_int_eq(tenon_pass_list_remove(list, tenon_pass_list_get(list, 0)->name),
-                         TENON_OK);
+    while (tenon_passes_count(list))
+        ck_assert_int_eq(tenon_passes_remove(list, tenon_passes_get(list, 0)->name), TENON_OK);
     tenon_status status = TENON_OK;
     if (pass->phase != TENON_PASS_MODEL || strcmp(name, "functionalize") != 0)
-        ck_assert_int_eq(tenon_pass_list_insert(list, -1, &only), TENON_OK);
-    status = tenon_pass_list_run(list, only.phase, graph);
-    tenon_pass_list_destroy(&list);
+        ck_assert_int_eq(tenon_passes_insert(list, -1, &only), TENON_OK);
+    status = tenon_passes_run(list, only.phase, graph);
+    tenon_passes_destroy(&list);
     return status;
 }
 

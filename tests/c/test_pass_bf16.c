@@ -9,21 +9,21 @@
 /* The pass, and those that clear up behind it. */
 static char *lower(const char *text, tn_bf16 *bf16) {
     tenon_graph *graph = pass_parse(text);
-    tenon_pass_list *list = NULL, *passes = NULL;
+    tenon_passes *list = NULL, *passes = NULL;
     char *print = NULL;
-    OK(tenon_pass_list_create(&list));
-    for (int i = tenon_pass_list_count(list) - 1; i >= 0; i--) {
-        const char *name = tenon_pass_list_get(list, i)->name;
+    OK(tenon_passes_create(&list));
+    for (int i = tenon_passes_count(list) - 1; i >= 0; i--) {
+        const char *name = tenon_passes_get(list, i)->name;
         if (strcmp(name, "merge_shapes") != 0 && strcmp(name, "dead_shapes") != 0)
-            OK(tenon_pass_list_remove(list, name));
+            OK(tenon_passes_remove(list, name));
     }
     OK(tn_bf16_pipeline(list, bf16, &passes));
-    ck_assert_int_eq(tenon_pass_list_count(passes), 3);
-    ck_assert_str_eq(tenon_pass_list_get(passes, 0)->name, "bf16");
-    OK(tenon_pass_list_run(passes, TENON_PASS_SHAPES, graph));
+    ck_assert_int_eq(tenon_passes_count(passes), 3);
+    ck_assert_str_eq(tenon_passes_get(passes, 0)->name, "bf16");
+    OK(tenon_passes_run(passes, TENON_PASS_SHAPES, graph));
     OK(tenon_graph_print(graph, &print));
-    tenon_pass_list_destroy(&passes);
-    tenon_pass_list_destroy(&list);
+    tenon_passes_destroy(&passes);
+    tenon_passes_destroy(&list);
     tenon_graph_destroy(&graph);
     return print;
 }
@@ -455,12 +455,12 @@ START_TEST(shapes_share_weights) {
 END_TEST
 
 START_TEST(callers_passes_are_kept) {
-    tenon_pass_list *list = NULL;
+    tenon_passes *list = NULL;
     int all, low;
-    OK(tenon_pass_list_create(&list));
-    OK(tenon_pass_list_remove(list, "merge_shapes")); /* before which the pass stands otherwise */
-    OK(tenon_pass_list_remove(list, "fold_bn"));
-    int count = tenon_pass_list_count(list);
+    OK(tenon_passes_create(&list));
+    OK(tenon_passes_remove(list, "merge_shapes")); /* before which the pass stands otherwise */
+    OK(tenon_passes_remove(list, "fold_bn"));
+    int count = tenon_passes_count(list);
     tenon_session_options options = {.precision = TENON_PRECISION_BF16,
                                      .bf16_fallback = TENON_BF16_FALLBACK_EMULATE,
                                      .passes = list};
@@ -469,9 +469,9 @@ START_TEST(callers_passes_are_kept) {
     run_network(session, 1, features, scores);
     count_products(session, &all, &low);
     ck_assert_int_eq(low, 2);
-    ck_assert_int_eq(tenon_pass_list_count(list), count);
+    ck_assert_int_eq(tenon_passes_count(list), count);
     tenon_session_destroy(&session);
-    tenon_pass_list_destroy(&list);
+    tenon_passes_destroy(&list);
 }
 END_TEST
 

@@ -321,65 +321,65 @@ static void note_destroyed(void *user) {
 }
 
 START_TEST(lists_insert_and_remove) {
-    tenon_pass_list *list = NULL;
+    tenon_passes *list = NULL;
     int runs = 0;
-    ck_assert_int_eq(tenon_pass_list_create(&list), TENON_OK);
-    int count = tenon_pass_list_count(list);
+    ck_assert_int_eq(tenon_passes_create(&list), TENON_OK);
+    int count = tenon_passes_count(list);
     tenon_pass pass = {.name = "mine", .run = count_runs, .user = &runs, .destroy = note_destroyed};
-    ck_assert_int_eq(tenon_pass_list_insert(list, 0, &pass), TENON_OK);
-    ck_assert_int_eq(tenon_pass_list_count(list), count + 1);
-    ck_assert_str_eq(tenon_pass_list_get(list, 0)->name, "mine");
-    ck_assert_int_eq(tenon_pass_list_insert(list, 0, &pass), TENON_INVALID_ARGUMENT);
-    ck_assert_int_eq(tenon_pass_list_remove(list, "functionalize"), TENON_INVALID_ARGUMENT);
-    ck_assert_int_eq(tenon_pass_list_remove(list, "nobody"), TENON_NOT_FOUND);
+    ck_assert_int_eq(tenon_passes_insert(list, 0, &pass), TENON_OK);
+    ck_assert_int_eq(tenon_passes_count(list), count + 1);
+    ck_assert_str_eq(tenon_passes_get(list, 0)->name, "mine");
+    ck_assert_int_eq(tenon_passes_insert(list, 0, &pass), TENON_INVALID_ARGUMENT);
+    ck_assert_int_eq(tenon_passes_remove(list, "functionalize"), TENON_INVALID_ARGUMENT);
+    ck_assert_int_eq(tenon_passes_remove(list, "nobody"), TENON_NOT_FOUND);
     tenon_graph *graph =
         pass_parse("graph g { input %x: float32[2]\n  %a = aten.mul.Tensor(%x, 2.0)\n"
                    "  %b = aten.relu_(%a)\n  output \"o\" = %a }");
-    ck_assert_int_eq(tenon_pass_list_run(list, TENON_PASS_MODEL, graph), TENON_OK);
+    ck_assert_int_eq(tenon_passes_run(list, TENON_PASS_MODEL, graph), TENON_OK);
     ck_assert_int_eq(runs, 1);
     ck_assert_int_eq(count_op(graph, "aten.relu"), 1); /* the pinned pass ran before it */
     tenon_graph_destroy(&graph);
-    tenon_pass_list_destroy(&list);
+    tenon_passes_destroy(&list);
     ck_assert_int_eq(runs, -1);
     ck_assert_ptr_null(list);
 }
 END_TEST
 
 START_TEST(a_pass_at_the_end_of_its_phase) {
-    tenon_pass_list *list = NULL;
+    tenon_passes *list = NULL;
     int runs = 0, at = 0;
-    ck_assert_int_eq(tenon_pass_list_create(&list), TENON_OK);
+    ck_assert_int_eq(tenon_passes_create(&list), TENON_OK);
     tenon_pass pass = {.name = "mine", .run = count_runs, .user = &runs};
-    ck_assert_int_eq(tenon_pass_list_insert(list, -1, &pass), TENON_OK);
-    while (strcmp(tenon_pass_list_get(list, at)->name, "mine") != 0)
+    ck_assert_int_eq(tenon_passes_insert(list, -1, &pass), TENON_OK);
+    while (strcmp(tenon_passes_get(list, at)->name, "mine") != 0)
         at++;
-    ck_assert_int_eq(tenon_pass_list_get(list, at - 1)->phase, TENON_PASS_MODEL);
-    ck_assert_int_eq(tenon_pass_list_get(list, at + 1)->phase, TENON_PASS_SHAPES);
-    tenon_pass_list_destroy(&list);
+    ck_assert_int_eq(tenon_passes_get(list, at - 1)->phase, TENON_PASS_MODEL);
+    ck_assert_int_eq(tenon_passes_get(list, at + 1)->phase, TENON_PASS_SHAPES);
+    tenon_passes_destroy(&list);
 }
 END_TEST
 
 START_TEST(a_broken_graph_names_the_pass) {
-    tenon_pass_list *list = NULL;
-    ck_assert_int_eq(tenon_pass_list_create(&list), TENON_OK);
+    tenon_passes *list = NULL;
+    ck_assert_int_eq(tenon_passes_create(&list), TENON_OK);
     tenon_pass pass = {.name = "breaker", .run = break_graph};
-    ck_assert_int_eq(tenon_pass_list_insert(list, 0, &pass), TENON_OK);
+    ck_assert_int_eq(tenon_passes_insert(list, 0, &pass), TENON_OK);
     tenon_graph *graph =
         pass_parse("graph g { input %x: float32[2]\n  %a = aten.relu(%x)\n  output \"o\" = %a }");
-    ck_assert_int_eq(tenon_pass_list_run(list, TENON_PASS_MODEL, graph), TENON_INVALID_GRAPH);
+    ck_assert_int_eq(tenon_passes_run(list, TENON_PASS_MODEL, graph), TENON_INVALID_GRAPH);
     ck_assert_ptr_nonnull(strstr(tenon_last_error(), "breaker"));
     tenon_graph_destroy(&graph);
-    tenon_pass_list_destroy(&list);
+    tenon_passes_destroy(&list);
 }
 END_TEST
 
 START_TEST(the_shapes_phase_needs_bound_symbols) {
-    tenon_pass_list *list = NULL;
-    ck_assert_int_eq(tenon_pass_list_create(&list), TENON_OK);
+    tenon_passes *list = NULL;
+    ck_assert_int_eq(tenon_passes_create(&list), TENON_OK);
     tenon_graph *graph = pass_parse("graph g { input %x: float32[s0]\n  output \"o\" = %x }");
-    ck_assert_int_eq(tenon_pass_list_run(list, TENON_PASS_SHAPES, graph), TENON_INVALID_ARGUMENT);
+    ck_assert_int_eq(tenon_passes_run(list, TENON_PASS_SHAPES, graph), TENON_INVALID_ARGUMENT);
     tenon_graph_destroy(&graph);
-    tenon_pass_list_destroy(&list);
+    tenon_passes_destroy(&list);
 }
 END_TEST
 
@@ -389,7 +389,7 @@ enum { CHAIN = 200000 };
 
 static void *run_chain(void *user) {
     tenon_graph *graph = NULL, *bound = NULL;
-    tenon_pass_list *list = NULL;
+    tenon_passes *list = NULL;
     tenon_value *x = NULL;
     tenon_status status = tenon_graph_create("chain", &graph);
     if (status == TENON_OK)
@@ -405,16 +405,16 @@ static void *run_chain(void *user) {
     if (status == TENON_OK)
         status = tenon_graph_add_output(graph, "o", tenon_arg_value(x));
     if (status == TENON_OK)
-        status = tenon_pass_list_create(&list);
+        status = tenon_passes_create(&list);
     if (status == TENON_OK)
-        status = tenon_pass_list_run(list, TENON_PASS_MODEL, graph);
+        status = tenon_passes_run(list, TENON_PASS_MODEL, graph);
     tenon_view view = {.dtype = TENON_FLOAT32, .rank = 2, .shape = {2, 3}};
     if (status == TENON_OK)
         status = tn_graph_specialize(graph, &view, 1, &bound);
     if (status == TENON_OK)
-        status = tenon_pass_list_run(list, TENON_PASS_SHAPES, bound);
+        status = tenon_passes_run(list, TENON_PASS_SHAPES, bound);
     snprintf(user, 512, "%s", status == TENON_OK ? "" : tenon_last_error());
-    tenon_pass_list_destroy(&list);
+    tenon_passes_destroy(&list);
     tenon_graph_destroy(&graph);
     tenon_graph_destroy(&bound);
     return NULL;
