@@ -27,6 +27,7 @@ static const struct {
     policy policy;
 } lists[] = {
     {"aten.convolution", LOWER},
+    {"tenon.padded_convolution", LOWER},
     {"aten.linear", LOWER},
     {"aten.mm", LOWER},
     {"aten.bmm", LOWER},
@@ -167,7 +168,7 @@ static bool takes_mixed(const tenon_node *node) {
 
 /* The dtype that the op takes its operands in; NONE: each in its own. */
 static tenon_dtype operand_dtype(const lowering *l, const tenon_node *node) {
-    policy how = l->by_op[node->op->id];
+    policy how = node->op->id < TN_OP_COUNT ? l->by_op[node->op->id] : AS_INPUTS;
     tenon_dtype wide = widest(node);
     if (wide == TENON_DTYPE_NONE || (how == AS_INPUTS && takes_mixed(node)))
         return TENON_DTYPE_NONE;

@@ -20,10 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool is_convolution(const tenon_node *node) {
+    return tn_node_is(node, TN_OP_convolution) || tn_node_is(node, TN_OP_padded_convolution);
+}
+
 /* Ops whose images may all lie either way, equally. */
 static bool is_agnostic(const tenon_node *node) {
     switch (node->op->id) {
     case TN_OP_convolution:
+    case TN_OP_padded_convolution:
     case TN_OP_native_batch_norm_legit_no_training:
     case TN_OP_native_batch_norm_legit_no_stats:
     case TN_OP_native_group_norm:
@@ -109,7 +114,7 @@ static bool is_operand(const tenon_node *node, int use) {
     const tenon_value *value = node->uses[use].value;
     if (!is_image(value) || value->rank != node->outputs[0]->rank)
         return false;
-    return !tn_node_is(node, TN_OP_convolution) || use == 0;
+    return !is_convolution(node) || use == 0;
 }
 
 static bool made_in_region(const tenon_value *value) {
@@ -178,7 +183,7 @@ static void count_inputs(region *r, const tenon_node *node) {
         if (!is_operand(node, i))
             continue;
         double elements = (double)tn_value_numel(value);
-        if (tn_node_is(node, TN_OP_convolution))
+        if (is_convolution(node))
             r[root].row_major += elements;
         if (made_in_region(value) || r[value->id].counted)
             continue;
@@ -205,7 +210,7 @@ static void count_costs(const tenon_graph *graph, region *r) {
         if (!is_agnostic(node) || node->output_count == 0)
             continue;
         if (is_image(node->outputs[0])) {
-            bool conv = tn_node_is(node, TN_OP_convolution);
+            bool conv = is_convolution(node);
             region *root = &r[root_of(r, node->outputs[0]->id)];
             root->has_conv |= conv;
             if (conv)

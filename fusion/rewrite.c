@@ -162,7 +162,8 @@ static tenon_status apply(tenon_graph *graph, tn_rule_fn *by_op, tenon_value **w
                           bool *changed) {
     for (tenon_node *node = graph->first, *next; node; node = next) {
         next = node->next;
-        tn_rule_fn rule = by_op[node->op->id];
+        /* ops that users registered have ids behind those of the table */
+        tn_rule_fn rule = node->op->id < TN_OP_COUNT ? by_op[node->op->id] : NULL;
         if (!rule || node->output_count == 0 || node->output_count > 64 ||
             (node->op->kind == TN_OP_LOWER && !has_tensors(node)))
             continue;
@@ -268,7 +269,7 @@ bool tn_is_elementwise(int id) {
 #undef SYM
     };
     static const char *const names[] = {"unary", "binary", "ternary", "copy"};
-    for (int i = 0; kernels[id] && i < TN_COUNT(names); i++)
+    for (int i = 0; id < TN_OP_COUNT && kernels[id] && i < TN_COUNT(names); i++)
         if (strcmp(kernels[id], names[i]) == 0)
             return true;
     return false;

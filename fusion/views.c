@@ -5,6 +5,7 @@
  *     expand_as, broadcast_to                             ->  expand
  *
  *     view(view(x)) -> view(x),  permute(permute(x)) -> permute(x),  expand(expand(x)) -> expand(x)
+ *     cast(cast(x)) -> cast(x)   when the first cast loses nothing
  *
  * A view that changes nothing (the same shape, dimensions in order, a slice of everything, a cast
  * to the same dtype, a cat of one) is its input. A permute that moves dimensions of size 1 only is
@@ -125,11 +126,45 @@ static tenon_status split(tenon_node *node, tenon_value **with) {
     return node->output_count == 1 ? part(node, with) : TENON_OK;
 }
 
+/* The bits of a float's significand; 0 for other dtypes. */
+static int digits_of(tenon_dtype dtype) {
+    return dtype == TENON_FLOAT64    ? 53
+           : dtype == TENON_FLOAT32  ? 24
+           : dtype == TENON_FLOAT16  ? 11
+           : dtype == TENON_BFLOAT16 ? 8
+                                     : 0;
+}
+
+/* Whether `to` holds every value of `from`. */
+static bool keeps_all(tenon_dtype from, tenon_dtype to) {
+    int bits = 8 * (int)tenon_dtype_size(from);
+    if (from == to || from == TENON_BOOL)
+        return true;
+    if (tn_dtype_is_float(from)) /* float16 and bfloat16 do not hold each other's */
+        return digits_of(to) > digits_of(from) && (from != TENON_BFLOAT16 || to != TENON_FLOAT16);
+    bits -= !tn_dtype_is_unsigned(from); /* the sign's */
+    if (tn_dtype_is_float(to))
+        return bits <= digits_of(to);
+    return tn_dtype_is_integer(to) &&
+           (tn_dtype_is_unsigned(to)
+                ? tn_dtype_is_unsigned(from) && bits <= 8 * (int)tenon_dtype_size(to)
+                : bits < 8 * (int)tenon_dtype_size(to));
+}
+
+/* cast(cast(x)), where the first loses nothing, is one cast, or x itself. */
 static tenon_status cast(tenon_node *node, tenon_value **with) {
     tenon_value *x = tn_arg_value(node, 0);
-    if (x && x->dtype != TENON_DTYPE_NONE && x->dtype == node->outputs[0]->dtype)
+    tenon_dtype dtype = node->outputs[0]->dtype;
+    const tenon_node *before = tn_made_by(x, TN_OP_to_copy);
+    tenon_value *source = before ? tn_arg_value(before, 0) : NULL;
+    if (!x || x->dtype == TENON_DTYPE_NONE || dtype == TENON_DTYPE_NONE)
+        return TENON_OK;
+    bool skip = source && source->dtype != TENON_DTYPE_NONE && keeps_all(source->dtype, x->dtype);
+    if (x->dtype == dtype) {
         with[0] = x;
-    return TENON_OK;
+        return TENON_OK;
+    }
+    return skip ? tn_emit_cast(node, source, dtype, with) : TENON_OK;
 }
 
 static tenon_status cat(tenon_node *node, tenon_value **with) {

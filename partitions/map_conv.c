@@ -32,6 +32,8 @@ bool tn_map_Convolution(tn_builder *b, tenon_node *node) {
     const tenon_view *src = tn_b_view(b, node, 0), *weight = tn_b_view(b, node, 1);
     const tenon_view *bias = tn_b_view(b, node, 2);
     int64_t strides[MAX_SPATIAL], pads[MAX_SPATIAL], dilations[MAX_SPATIAL], extra[MAX_SPATIAL];
+    int64_t end[MAX_SPATIAL];
+    int end_index = node->op->id == TN_OP_padded_convolution ? 9 : 4;
     bool transposed = tn_arg_bool(node, 6);
     int dims;
     if (!tn_b_check(b, node, src) || !tn_b_check(b, node, weight) ||
@@ -43,10 +45,11 @@ bool tn_map_Convolution(tn_builder *b, tenon_node *node) {
     if (weight->rank != src->rank || !tn_view_dense(weight) || (bias && bias->strides[0] != 1))
         return tn_refuse(b, "its weight is strided");
     if (tn_arg_ints_of(node, 3, strides, dims) < 0 || tn_arg_ints_of(node, 4, pads, dims) < 0 ||
-        tn_arg_ints_of(node, 5, dilations, dims) < 0 || tn_arg_ints_of(node, 7, extra, dims) < 0)
+        tn_arg_ints_of(node, 5, dilations, dims) < 0 || tn_arg_ints_of(node, 7, extra, dims) < 0 ||
+        tn_arg_ints_of(node, end_index, end, dims) < 0)
         return tn_refuse(b, "its window is not made of numbers");
     for (int d = 0; d < dims; d++) {
-        if (pads[d] < 0)
+        if (pads[d] < 0 || end[d] < 0)
             return tn_refuse(b, "oneDNN takes no negative padding");
     }
     int w = tn_b_value(b, tn_arg_value(node, 1));
@@ -56,7 +59,7 @@ bool tn_map_Convolution(tn_builder *b, tenon_node *node) {
         tn_b_weight(b, c);
     tn_b_op(b, transposed ? dnnl_graph_op_conv_transpose : dnnl_graph_op_convolution,
             tn_b_value(b, tn_arg_value(node, 0)), w, c, tn_b_value(b, node->outputs[0]));
-    set_window(b, dims, strides, pads, pads);
+    set_window(b, dims, strides, pads, end);
     tn_b_set_ints(b, dnnl_graph_op_attr_dilations, dilations, dims);
     tn_b_set_int(b, dnnl_graph_op_attr_groups, tn_arg_int(node, 8, 1));
     tn_b_set_string(b, dnnl_graph_op_attr_weights_format, transposed ? "IOX" : "OIX");
@@ -135,17 +138,22 @@ bool tn_map_AvgPool(tn_builder *b, tenon_node *node) {
     int include = tn_op_param(node->op, "count_include_pad");
     int divisor = tn_op_param(node->op, "divisor_override");
     bool count_pad = tn_arg_bool(node, include), padded = false;
-    if (divisor >= 0 && !tn_arg_is_none(node, divisor))
-        return tn_refuse(b, "oneDNN's AvgPool has no divisor_override");
+    bool divides = divisor >= 0 && !tn_arg_is_none(node, divisor);
+    double taps = 1;
     if (!read_window(b, node, &w))
         return false;
-    for (int d = 0; d < w.dims; d++)
+    for (int d = 0; d < w.dims; d++) {
         padded |= w.pads[d] > 0;
-    if (w.beyond && count_pad && padded)
+        taps *= (double)w.kernel[d];
+    }
+    /* With padding included, it divides by the window, wherever that reaches. */
+    if (divides && tn_arg_float(node, divisor, 0) != taps)
+        return tn_refuse(b, "oneDNN's AvgPool has no divisor_override other than its window");
+    if (!divides && w.beyond && count_pad && padded)
         return tn_refuse(b, "oneDNN's AvgPool has no ceil_mode with count_include_pad");
     /* Without padding, what a last window reaches beyond the input never counts. */
     pool(b, node, dnnl_graph_op_avg_pool, &w);
-    tn_b_set_bool(b, dnnl_graph_op_attr_exclude_pad, !count_pad || !padded);
+    tn_b_set_bool(b, dnnl_graph_op_attr_exclude_pad, !divides && (!count_pad || !padded));
     return true;
 }
 

@@ -5,7 +5,7 @@
 
 typedef struct conv_rule {
     int n; /* spatial dimensions */
-    int64_t stride[3], padding[3], dilation[3], output_padding[3];
+    int64_t stride[3], padding[3], padding_end[3], dilation[3], output_padding[3];
     int64_t groups;
     bool transposed, same;
     tn_meta in, weight, bias;
@@ -22,10 +22,10 @@ int tn_window_ints(const tenon_node *node, int index, int64_t *out, int n) {
     return count;
 }
 
-bool tn_conv_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
-                  int64_t *out) {
+bool tn_conv_size(int64_t in, int64_t kernel, int64_t stride, int64_t begin, int64_t end,
+                  int64_t dilation, int64_t *out) {
     __int128 span = (__int128)dilation * (kernel - 1) + 1;
-    __int128 room = (__int128)in + 2 * (__int128)padding - span;
+    __int128 room = (__int128)in + begin + end - span;
     if (room < 0)
         return false;
     room = room / stride + 1;
@@ -117,19 +117,20 @@ static tenon_status conv_shape(tn_infer *infer, conv_rule *rule, bool unbatched_
             if (!transposed_size(size, kernel, rule->stride[i], rule->padding[i], rule->dilation[i],
                                  rule->output_padding[i], to))
                 return tn_infer_fail(infer, "would have an output of a negative size");
-        } else if (!tn_conv_size(size, kernel, rule->stride[i], rule->padding[i], rule->dilation[i],
-                                 to)) {
+        } else if (!tn_conv_size(size, kernel, rule->stride[i], rule->padding[i],
+                                 rule->padding_end[i], rule->dilation[i], to)) {
             return tn_infer_fail(
                 infer,
-                "needs a padded input of at least the kernel's size: %lld + 2 * %lld "
+                "needs a padded input of at least the kernel's size: %lld + %lld + %lld "
                 "is below %lld taps with dilation %lld",
-                (long long)size, (long long)rule->padding[i], (long long)kernel,
-                (long long)rule->dilation[i]);
+                (long long)size, (long long)rule->padding[i], (long long)rule->padding_end[i],
+                (long long)kernel, (long long)rule->dilation[i]);
         }
     }
     return TENON_OK;
 }
 
+/* aten.convolution, and tenon.padded_convolution, which has a padding of its own behind */
 tenon_status tn_infer_convolution(tn_infer *infer) {
     conv_rule rule = {0};
     tn_meta in;
@@ -146,6 +147,12 @@ tenon_status tn_infer_convolution(tn_infer *infer) {
     if (rule.transposed)
         TN_TRY(window_arg(infer, 7, "output_padding", 0, rule.output_padding, rule.n));
     rule.groups = tn_arg_int(infer->node, 8, 1);
+    memcpy(rule.padding_end, rule.padding, sizeof rule.padding);
+    if (infer->op->id == TN_OP_padded_convolution) {
+        TN_TRY(window_arg(infer, 9, "padding_end", 0, rule.padding_end, rule.n));
+        if (rule.transposed)
+            return tn_infer_fail(infer, "has no transposed form");
+    }
     return conv_shape(infer, &rule, false);
 }
 
@@ -156,6 +163,7 @@ tenon_status tn_infer_conv_nd(tn_infer *infer) {
     TN_TRY(window_arg(infer, 3, "stride", 1, rule.stride, rule.n));
     TN_TRY(window_arg(infer, 4, "padding", 0, rule.padding, rule.n));
     TN_TRY(window_arg(infer, 5, "dilation", 1, rule.dilation, rule.n));
+    memcpy(rule.padding_end, rule.padding, sizeof rule.padding);
     rule.groups = tn_arg_int(infer->node, 6, 1);
     return conv_shape(infer, &rule, true);
 }

@@ -8,10 +8,10 @@
  * another number when the argument has neither length. */
 int tn_window_ints(const tenon_node *node, int index, int64_t *out, int n);
 
-/* The number of places for a window; false when not even one fits. `stride` and `dilation` are at
- * least 1. */
-bool tn_conv_size(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
-                  int64_t *out);
+/* The number of places for a window, with padding at the begin and the end; false when not even one
+ * fits. `stride` and `dilation` are at least 1. */
+bool tn_conv_size(int64_t in, int64_t kernel, int64_t stride, int64_t begin, int64_t end,
+                  int64_t dilation, int64_t *out);
 
 /* A pooling window over the last `n` dimensions. */
 typedef struct tn_pool_window {

@@ -184,6 +184,14 @@ static const test_case convolutions[] = {
               WEIGHT("w", "8, 12, 3, 3") "%s = aten.expand(%x, [1, 12, 9, 9])\n"
                                          "%y = aten.convolution(%s, %w, none, [1, 1], [1, 1], [1, "
                                          "1], false, [0, 0], 1)\n" OUT("y")),
+    CT("Convolution", 2e-5,
+       IN("x", "float32[2, 17, 11, 10]") WEIGHT("w", "24, 17, 3, 3")
+           WEIGHT("b", "24") "%y = tenon.padded_convolution(%x, %w, %b, [2, 2], [0, 1], [1, 1], "
+                             "false, [0, 0], 1, [1, 2])\n" OUT("y")),
+    CT("Convolution", 2e-5,
+       IN("x", "float32[1, 24, 8, 8]") WEIGHT("w", "24, 1, 3, 3")
+           WEIGHT("b", "24") "%y = tenon.padded_convolution(%x, %w, %b, [2, 2], [0, 0], [1, 1], "
+                             "false, [0, 0], 24, [1, 1])\n" OUT("y")),
     /* The residual of a transposed convolution stays apart: fused, it is wrong before oneDNN 3.13.
      */
     CT("ConvTranspose | Add", 2e-5,
@@ -215,6 +223,8 @@ static const test_case poolings[] = {
     POOL("AvgPool", "2, 16, 11, 10", "avg_pool2d(%x, [3, 3], [2, 2], [0, 0], ceil_mode=true)"),
     POOL("", "2, 16, 11, 10", "avg_pool2d(%x, [3, 3], [2, 2], [1, 1], ceil_mode=true)"),
     POOL("", "2, 16, 11, 10", "avg_pool2d(%x, [3, 3], divisor_override=5)"),
+    POOL("AvgPool", "2, 16, 12, 10",
+         "avg_pool2d(%x, [3, 3], [2, 2], [0, 0], ceil_mode=true, divisor_override=9)"),
     POOL("AvgPool", "2, 17, 30", "avg_pool1d(%x, [3], [2], [1])"),
     POOL("AvgPool", "1, 5, 6, 7, 8", "avg_pool3d(%x, [2, 3, 2], [2, 2, 1])"),
     POOL("AvgPool", "2, 17, 7, 7", "adaptive_avg_pool2d(%x, [1, 1])"),
