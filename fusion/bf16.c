@@ -15,6 +15,7 @@
  */
 #include "fusion/bf16.h"
 #include "core/infer.h"
+#include "fusion/pipeline.h"
 #include "fusion/rewrite.h"
 #include <stdlib.h>
 #include <string.h>
@@ -210,8 +211,9 @@ static tenon_status run(lowering *l, tenon_dtype *declared) {
     return TENON_OK;
 }
 
-static tenon_status pass_bf16(tenon_graph *graph, bool *changed, void *user) {
-    lowering l = {.graph = graph, .bf16 = user, .changed = changed};
+static tenon_status pass_bf16(tenon_pass_call *call) {
+    tenon_graph *graph = call->graph;
+    lowering l = {.graph = graph, .bf16 = call->pass->user, .changed = &call->changed};
     tenon_dtype *declared = calloc((size_t)graph->output_count + 1, sizeof *declared);
     if (!declared)
         return tn_no_memory();
@@ -227,14 +229,13 @@ tenon_status tn_bf16_pipeline(const tenon_passes *list, tn_bf16 *bf16, tenon_pas
                              .doc = "products run in bfloat16",
                              .phase = TENON_PASS_SHAPES,
                              .run = pass_bf16,
-                             .user = bf16};
+                             .user = bf16,
+                             .remove_dead = true};
     tenon_passes *copy = NULL;
     tenon_status status;
     TN_GOTO(tn_passes_copy(list, &copy));
-    int count = tenon_passes_count(copy), at = 0;
-    while (at < count && strcmp(tenon_passes_get(copy, at)->name, "merge_shapes") != 0)
-        at++;
-    TN_GOTO(tenon_passes_insert(copy, at < count ? at : -1, &pass));
+    int at = tenon_passes_find(copy, "merge_shapes");
+    TN_GOTO(at >= 0 ? tenon_passes_insert(copy, at, &pass) : tenon_passes_append(copy, &pass));
     *out = copy;
     return TENON_OK;
 error:

@@ -21,7 +21,4 @@ void tn_bf16_trim(tn_bf16 *bf16);
  * copy uses `bf16`, and owns nothing of the passes' users. */
 tenon_status tn_bf16_pipeline(const tenon_passes *list, tn_bf16 *bf16, tenon_passes **out);
 
-/* manager.c: a copy whose passes are not destroyed with it. */
-tenon_status tn_passes_copy(const tenon_passes *list, tenon_passes **out);
-
 #endif

@@ -1,92 +1,128 @@
-/* Lists of passes, and running them. */
+/* Lists of passes. Running them is in run_passes.c. */
 #include "core/fail.h"
-#include "core/graph.h"
-#include "fusion/bf16.h"
-#include "fusion/pipeline.h"
+#include "core/util.h"
+#include "fusion/passes_list.h"
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <tenon/draw.h>
 
-struct tenon_passes {
-    tenon_pass *items; /* pinned ones first; names and docs are the list's own */
-    int count, capacity, pinned;
-};
-
-static tenon_pass_phase phase_of(const tenon_passes *list, int at) {
-    return list->items[at].phase;
+static tenon_status refuse(const tenon_pass *pass, const char *rule) {
+    return tn_fail(TENON_INVALID_ARGUMENT, "pass '%s': %s", pass->name, rule);
 }
 
-static int find(const tenon_passes *list, const char *name) {
-    for (int i = 0; i < list->count; i++)
-        if (strcmp(list->items[i].name, name) == 0)
-            return i;
-    return -1;
+/* ---- Copies of passes: names, texts and options are the list's own ---- */
+
+static void free_texts(tenon_pass *pass) {
+    for (int i = 0; pass->options && i < pass->option_count; i++) {
+        free((char *)pass->options[i].key);
+        free((char *)pass->options[i].value);
+    }
+    free((void *)pass->options);
+    free((char *)pass->name);
+    free((char *)pass->doc);
+    free((char *)pass->after);
 }
 
-static tenon_status put(tenon_passes *list, int at, const tenon_pass *pass) {
-    if (list->count == list->capacity) {
-        int capacity = list->capacity ? list->capacity * 2 : 64;
-        tenon_pass *items = realloc(list->items, (size_t)capacity * sizeof *items);
-        if (!items)
-            return tn_no_memory();
-        list->items = items;
-        list->capacity = capacity;
+static tenon_status copy_texts(const tenon_pass *from, tenon_pass *to) {
+    *to = *from;
+    tenon_pass_option *options =
+        calloc((size_t)(from->option_count > 0 ? from->option_count : 0) + 1, sizeof *options);
+    to->options = options;
+    to->name = strdup(from->name);
+    to->doc = strdup(from->doc ? from->doc : "");
+    to->after = strdup(from->after ? from->after : "");
+    bool ok = options && to->name && to->doc && to->after;
+    for (int i = 0; ok && i < from->option_count; i++) {
+        options[i].key = strdup(from->options[i].key);
+        options[i].value = strdup(from->options[i].value ? from->options[i].value : "");
+        ok = options[i].key && options[i].value;
     }
-    tenon_pass copy = *pass;
-    char *name = strdup(pass->name), *doc = strdup(pass->doc ? pass->doc : "");
-    if (!name || !doc) {
-        free(name);
-        free(doc);
-        return tn_no_memory();
-    }
-    copy.name = name;
-    copy.doc = doc;
-    memmove(list->items + at + 1, list->items + at,
-            (size_t)(list->count - at) * sizeof *list->items);
-    list->items[at] = copy;
-    list->count++;
-    return TENON_OK;
+    if (ok)
+        return TENON_OK;
+    free_texts(to);
+    return tn_no_memory();
 }
 
 static void drop(tenon_pass *pass) {
     if (pass->destroy)
         pass->destroy(pass->user);
-    free((char *)pass->name);
-    free((char *)pass->doc);
+    free_texts(pass);
 }
 
-tenon_status tenon_passes_create(tenon_passes **out) {
-    tenon_passes *list = calloc(1, sizeof *list);
-    if (!list)
-        return tn_no_memory();
-    for (int i = 0; i < tn_default_pass_count; i++) {
-        tenon_status status = put(list, list->count, &tn_default_passes[i].pass);
-        if (status != TENON_OK) {
-            tenon_passes_destroy(&list);
-            return status;
-        }
-        list->pinned += tn_default_passes[i].pinned;
+static tenon_status put(tenon_passes *passes, int at, const tenon_pass *pass) {
+    if (passes->count == passes->capacity) {
+        int capacity = passes->capacity ? passes->capacity * 2 : 64;
+        tenon_pass **items = realloc(passes->items, (size_t)capacity * sizeof *items);
+        if (!items)
+            return tn_no_memory();
+        passes->items = items;
+        passes->capacity = capacity;
     }
-    *out = list;
+    tenon_pass *copy = malloc(sizeof *copy);
+    if (!copy)
+        return tn_no_memory();
+    tenon_status status = copy_texts(pass, copy);
+    if (status != TENON_OK) {
+        free(copy);
+        return status;
+    }
+    memmove(passes->items + at + 1, passes->items + at,
+            (size_t)(passes->count - at) * sizeof *passes->items);
+    passes->items[at] = copy;
+    passes->count++;
     return TENON_OK;
 }
 
-void tenon_passes_destroy(tenon_passes **list) {
-    if (!*list)
-        return;
-    for (int i = 0; i < (*list)->count; i++)
-        drop(&(*list)->items[i]);
-    free((*list)->items);
-    free(*list);
-    *list = NULL;
+/* ---- Making lists ---- */
+
+static tenon_status create(bool minimal, tenon_passes **out) {
+    tenon_passes *passes = calloc(1, sizeof *passes);
+    if (!passes)
+        return tn_no_memory();
+    for (int i = 0; i < tn_default_pass_count; i++) {
+        tenon_pass pass = tn_default_pass_get(i);
+        if (minimal && !pass.required)
+            continue;
+        tenon_status status = put(passes, passes->count, &pass);
+        if (status != TENON_OK) {
+            tenon_passes_destroy(&passes);
+            return status;
+        }
+        passes->pinned += tn_default_passes[i].pinned;
+    }
+    *out = passes;
+    return TENON_OK;
 }
 
-tenon_status tn_passes_copy(const tenon_passes *list, tenon_passes **out) {
+tenon_status tenon_passes_create(tenon_passes **out) {
+    return create(false, out);
+}
+
+tenon_status tenon_passes_create_minimal(tenon_passes **out) {
+    return create(true, out);
+}
+
+void tenon_passes_destroy(tenon_passes **pointer) {
+    tenon_passes *passes = *pointer;
+    *pointer = NULL;
+    if (!passes)
+        return;
+    for (int i = 0; i < passes->count; i++) {
+        drop(passes->items[i]);
+        free(passes->items[i]);
+    }
+    free(passes->items);
+    free(passes);
+}
+
+tenon_status tn_passes_copy(const tenon_passes *passes, tenon_passes **out) {
     tenon_passes *copy = calloc(1, sizeof *copy);
     if (!copy)
         return tn_no_memory();
-    for (int i = 0; i < list->count; i++) {
-        tenon_pass pass = list->items[i];
+    for (int i = 0; i < passes->count; i++) {
+        tenon_pass pass = *passes->items[i];
         pass.destroy = NULL;
         tenon_status status = put(copy, copy->count, &pass);
         if (status != TENON_OK) {
@@ -94,99 +130,239 @@ tenon_status tn_passes_copy(const tenon_passes *list, tenon_passes **out) {
             return status;
         }
     }
-    copy->pinned = list->pinned;
+    copy->pinned = passes->pinned;
     *out = copy;
     return TENON_OK;
 }
 
-int tenon_passes_count(const tenon_passes *list) {
-    return list->count - list->pinned;
+/* ---- Looking up ---- */
+
+int tenon_passes_count(const tenon_passes *passes) {
+    return passes->count - passes->pinned;
 }
 
-const tenon_pass *tenon_passes_get(const tenon_passes *list, int index) {
-    return index < 0 || index >= list->count - list->pinned ? NULL
-                                                            : &list->items[list->pinned + index];
+const tenon_pass *tenon_passes_get(const tenon_passes *passes, int index) {
+    return index < 0 || index >= tenon_passes_count(passes) ? NULL
+                                                            : passes->items[passes->pinned + index];
 }
 
-tenon_status tenon_passes_insert(tenon_passes *list, int index, const tenon_pass *pass) {
+/* Among all, pinned ones included. */
+static int find(const tenon_passes *passes, const char *name) {
+    for (int i = 0; i < passes->count; i++)
+        if (strcmp(passes->items[i]->name, name) == 0)
+            return i;
+    return -1;
+}
+
+int tenon_passes_find(const tenon_passes *passes, const char *name) {
+    int at = find(passes, name);
+    return at < passes->pinned ? -1 : at - passes->pinned;
+}
+
+/* ---- Changing ---- */
+
+/* Whether the words of `list` hold `word`. */
+static bool has_word(const char *list, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = list; at && *at; at += strspn(at, " ")) {
+        size_t size = strcspn(at, " ");
+        if (size == length && strncmp(at, word, length) == 0)
+            return true;
+        at += size;
+    }
+    return false;
+}
+
+/* Passes run by phase, then by place. */
+static bool runs_before(const tenon_pass *a, int at_a, const tenon_pass *b, int at_b) {
+    return a->phase != b->phase ? a->phase < b->phase : at_a < at_b;
+}
+
+/* What stands between `pass` and the place `at`, before whose item it would go. */
+static tenon_status check_order(const tenon_passes *passes, int at, const tenon_pass *pass) {
+    for (int i = 0; i < passes->count; i++) {
+        const tenon_pass *other = passes->items[i];
+        bool other_first = runs_before(other, i, pass, i < at ? at : at - 1);
+        if (has_word(pass->after, other->name) && !other_first)
+            return tn_fail(TENON_INVALID_ARGUMENT,
+                           "pass '%s' must run after '%s', so it cannot stand before it",
+                           pass->name, other->name);
+        if (has_word(other->after, pass->name) && other_first)
+            return tn_fail(TENON_INVALID_ARGUMENT,
+                           "pass '%s' must run after '%s', which cannot stand behind it",
+                           other->name, pass->name);
+    }
+    return TENON_OK;
+}
+
+static tenon_status check_pass(const tenon_passes *passes, const tenon_pass *pass) {
     if (!pass->name || !pass->name[0] || !pass->run)
         return tn_fail(TENON_INVALID_ARGUMENT, "a pass needs a name and a function");
+    for (const char *c = pass->name; *c; c++)
+        if (!isalnum((unsigned char)*c) && *c != '_' && *c != '-')
+            return refuse(pass, "a name has letters, digits, '_' and '-' only");
     if (pass->phase != TENON_PASS_MODEL && pass->phase != TENON_PASS_SHAPES)
         return tn_fail(TENON_INVALID_ARGUMENT, "pass '%s': unknown phase %d", pass->name,
                        (int)pass->phase);
-    if (find(list, pass->name) >= 0)
-        return tn_fail(TENON_INVALID_ARGUMENT, "a pass named '%s' is in the list already",
-                       pass->name);
-    if (index < -1 || index > list->count - list->pinned)
+    if (find(passes, pass->name) >= 0)
+        return refuse(pass, "a pass of that name is in the list already");
+    if (has_word(pass->after, pass->name))
+        return refuse(pass, "it cannot run after itself");
+    if (pass->option_count < 0 || (pass->option_count > 0 && !pass->options))
+        return refuse(pass, "options are missing");
+    for (int i = 0; i < pass->option_count; i++)
+        if (!pass->options[i].key || !pass->options[i].key[0])
+            return refuse(pass, "an option has no key");
+    return TENON_OK;
+}
+
+tenon_status tenon_passes_insert(tenon_passes *passes, int index, const tenon_pass *pass) {
+    TN_TRY(check_pass(passes, pass));
+    if (index < 0 || index > tenon_passes_count(passes))
         return tn_fail(TENON_INVALID_ARGUMENT, "pass '%s': index %d is outside 0 to %d", pass->name,
-                       index, list->count - list->pinned);
-    int at = list->pinned + index;
-    if (index == -1) {
-        at = list->count;
-        while (at > list->pinned && phase_of(list, at - 1) > pass->phase)
-            at--;
-    }
-    return put(list, at, pass);
+                       index, tenon_passes_count(passes));
+    TN_TRY(check_order(passes, passes->pinned + index, pass));
+    return put(passes, passes->pinned + index, pass);
 }
 
-tenon_status tenon_passes_remove(tenon_passes *list, const char *name) {
-    int at = find(list, name);
-    if (at < 0)
-        return tn_fail(TENON_NOT_FOUND, "no pass is named '%s'", name);
-    if (at < list->pinned)
-        return tn_fail(TENON_INVALID_ARGUMENT, "pass '%s' is pinned", name);
-    drop(&list->items[at]);
-    memmove(list->items + at, list->items + at + 1,
-            (size_t)(list->count - at - 1) * sizeof *list->items);
-    list->count--;
+tenon_status tenon_passes_append(tenon_passes *passes, const tenon_pass *pass) {
+    int index = tenon_passes_count(passes);
+    while (index > 0 && tenon_passes_get(passes, index - 1)->phase > pass->phase)
+        index--;
+    return tenon_passes_insert(passes, index, pass);
+}
+
+static tenon_status remove_at(tenon_passes *passes, int at) {
+    tenon_pass *pass = passes->items[at];
+    if (at < passes->pinned || pass->required)
+        return refuse(pass, "no graph runs without it, so it cannot be removed");
+    drop(pass);
+    free(pass);
+    memmove(passes->items + at, passes->items + at + 1,
+            (size_t)(passes->count - at - 1) * sizeof *passes->items);
+    passes->count--;
     return TENON_OK;
 }
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+static tenon_status find_named(const tenon_passes *passes, const char *name, int *at) {
+    *at = find(passes, name);
+    return *at >= 0 ? TENON_OK : tn_fail(TENON_NOT_FOUND, "no pass is named '%s'", name);
 }
 
-static void trace(const tenon_pass *pass, const tenon_graph *graph) {
-    char *text = NULL;
-    if (tn_logs(TENON_LOG_TRACE) && tenon_graph_print(graph, &text) == TENON_OK) {
-        tn_log(TENON_LOG_TRACE, "after pass %s:\n%s", pass->name, text);
-        tenon_string_free(text);
-    }
+tenon_status tenon_passes_remove(tenon_passes *passes, const char *name) {
+    int at;
+    TN_TRY(find_named(passes, name, &at));
+    return remove_at(passes, at);
 }
 
-static tenon_status run_one(const tenon_pass *pass, tenon_graph *graph) {
-    double start = tn_logs(TENON_LOG_DEBUG) ? now() : 0;
-    int64_t before = graph->node_count;
-    bool changed = false;
-    TN_TRY(pass->run(graph, &changed, pass->user));
-    if (changed) {
-        tn_graph_drop_dead(graph);
-        TN_TRY(tenon_graph_verify(graph));
-    }
-    if (tn_logs(TENON_LOG_DEBUG))
-        tn_log(TENON_LOG_DEBUG, "pass %s: %s, %lld -> %lld nodes, %.2f ms", pass->name,
-               changed ? "changed" : "no change", (long long)before, (long long)graph->node_count,
-               now() - start);
-    if (changed)
-        trace(pass, graph);
+tenon_status tenon_passes_remove_at(tenon_passes *passes, int index) {
+    if (!tenon_passes_get(passes, index))
+        return tn_fail(TENON_NOT_FOUND, "there is no pass %d of %d", index,
+                       tenon_passes_count(passes));
+    return remove_at(passes, passes->pinned + index);
+}
+
+/* ---- Options ---- */
+
+static int find_option(const tenon_pass *pass, const char *key) {
+    for (int i = 0; i < pass->option_count; i++)
+        if (strcmp(pass->options[i].key, key) == 0)
+            return i;
+    return -1;
+}
+
+const char *tenon_pass_get_option(const tenon_pass *pass, const char *key) {
+    int i = find_option(pass, key);
+    return i < 0 ? NULL : pass->options[i].value;
+}
+
+static tenon_status no_option(const tenon_pass *pass, const char *key) {
+    tn_text known = {0};
+    for (int i = 0; i < pass->option_count; i++)
+        tn_text_add(&known, "%s%s", i ? ", " : "", pass->options[i].key);
+    tenon_status status =
+        tn_fail(TENON_NOT_FOUND, "pass '%s' has no option '%s'; it has %s", pass->name, key,
+                known.data && !known.failed ? known.data : "none");
+    tn_text_free(&known);
+    return status;
+}
+
+tenon_status tenon_passes_set_option(tenon_passes *passes, const char *name, const char *key,
+                                     const char *value) {
+    int at;
+    TN_TRY(find_named(passes, name, &at));
+    tenon_pass *pass = passes->items[at];
+    int i = find_option(pass, key);
+    if (i < 0)
+        return no_option(pass, key);
+    char *copy = strdup(value);
+    if (!copy)
+        return tn_no_memory();
+    free((char *)pass->options[i].value);
+    ((tenon_pass_option *)pass->options)[i].value = copy;
     return TENON_OK;
 }
 
-tenon_status tenon_passes_run(const tenon_passes *list, tenon_pass_phase phase,
-                              tenon_graph *graph) {
-    if (phase == TENON_PASS_SHAPES && tn_is_symbolic(graph))
-        return tn_fail(TENON_INVALID_ARGUMENT,
-                       "graph '%s': passes of the shapes phase need a graph without symbols",
-                       graph->name);
-    for (int i = 0; i < list->count; i++) {
-        const tenon_pass *pass = &list->items[i];
-        if (pass->phase != phase)
-            continue;
-        tenon_status status = run_one(pass, graph);
-        if (status != TENON_OK)
-            return tn_fail_within(status, "pass %s", pass->name);
+/* ---- As text ---- */
+
+static void dump_pass(const tenon_passes *passes, int at, tn_text *out) {
+    const tenon_pass *pass = passes->items[at];
+    if (at < passes->pinned)
+        tn_text_add(out, "    -  ");
+    else
+        tn_text_add(out, "  %s %2d  ", tn_pass_is_builtin(pass) ? " " : "*", at - passes->pinned);
+    tn_text_add(out, "%-18s %s", pass->name, pass->doc);
+    if (at < passes->pinned)
+        tn_text_add(out, " [pinned]");
+    else if (pass->required)
+        tn_text_add(out, " [required]");
+    if (pass->after[0])
+        tn_text_add(out, " [after %s]", pass->after);
+    for (int i = 0; i < pass->option_count; i++)
+        tn_text_add(out, " [%s=%s]", pass->options[i].key, pass->options[i].value);
+    tn_text_add(out, "\n");
+}
+
+tenon_status tenon_passes_dump(const tenon_passes *passes, char **out) {
+    static const char *const titles[] = {"Once a model, before sizes are known:\n",
+                                         "Once for each set of input shapes:\n"};
+    tn_text text = {0};
+    for (int phase = TENON_PASS_MODEL; phase <= TENON_PASS_SHAPES; phase++) {
+        tn_text_add(&text, "%s", titles[phase]);
+        for (int i = 0; i < passes->count; i++)
+            if ((int)passes->items[i]->phase == phase)
+                dump_pass(passes, i, &text);
     }
+    if (text.failed) {
+        tn_text_free(&text);
+        return tn_no_memory();
+    }
+    *out = text.data;
     return TENON_OK;
+}
+
+/* ---- Drawing ---- */
+
+static tenon_status draw(tenon_pass_call *call) {
+    return tenon_graph_draw(call->graph, tenon_pass_get_option(call->pass, "path"));
+}
+
+tenon_status tenon_passes_insert_drawing(tenon_passes *passes, const char *name, bool after,
+                                         const char *path) {
+    int at;
+    char text[256], doc[300];
+    TN_TRY(find_named(passes, name, &at));
+    snprintf(text, sizeof text, "draw-%s-%.200s", after ? "after" : "before", name);
+    snprintf(doc, sizeof doc, "draws the graph %s %.200s", after ? "after" : "before", name);
+    const tenon_pass_option option = {"path", path};
+    const tenon_pass pass = {.name = text,
+                             .doc = doc,
+                             .phase = passes->items[at]->phase,
+                             .run = draw,
+                             .options = &option,
+                             .option_count = 1};
+    if (at < passes->pinned && !after)
+        return tn_fail(TENON_INVALID_ARGUMENT, "pass '%s' is pinned: nothing goes before it", name);
+    TN_TRY(check_pass(passes, &pass));
+    return put(passes, after ? at + 1 : at, &pass);
 }

@@ -1,43 +1,49 @@
 /* The passes of the default pipeline: one row a pass, in the order in which they run.
- * X(name, function, phase, pinned, doc): the function is tn_pass_FUNCTION. Pinned passes stay in
- * front and cannot be removed. */
+ * X(name, function, phase, kind, after, doc): the function is tn_pass_FUNCTION. Pinned passes stay
+ * in front; they and required ones cannot be removed. `after` names the passes whose work a pass
+ * needs to find done, where they are in the list. */
 #ifndef TN_PASSES_H
 #define TN_PASSES_H
 
 #include <tenon/pass.h>
 
 #define TN_PASS_LIST(X)                                                                            \
-    X("functionalize", functionalize, MODEL, true, "in-place ops become values and write-backs")   \
-    X("freeze", freeze, MODEL, false, "buffers that no run changes become constants")              \
-    X("drop", drop, MODEL, false, "copies, asserts and dropout go")                                \
-    X("scalars", scalars, MODEL, false, "numbers and second names of ops get one form")            \
-    X("lower", lower, MODEL, false, "composite ops become those that have kernels")                \
-    X("linear", linear, MODEL, false, "products with transposed weights become linear layers")     \
-    X("fold", fold, MODEL, false, "what depends on constants alone is computed")                   \
-    X("merge", merge, MODEL, false, "equal nodes and equal constants become one")                  \
-    X("fold_bn", fold_bn, MODEL, false, "batch norm goes into the weights before it")              \
-    X("activations", activations, MODEL, false, "gelu, silu, hardswish, hardsigmoid are found")    \
-    X("dead", dead, MODEL, false, "what nothing needs goes")                                       \
-    X("lower_all", lower_all, SHAPES, false, "composite ops that needed sizes are lowered")        \
-    X("fold_shapes", fold, SHAPES, false, "what depends on constants and sizes alone is computed") \
-    X("slices", slices, SHAPES, false, "equal slices get one form")                                \
-    X("cats", cats, SHAPES, false, "parts that are put together again are the whole")              \
-    X("pads", pads, SHAPES, false, "padding goes into convolutions and pools")                     \
-    X("views", views, SHAPES, false, "chains of views and casts cancel")                           \
-    X("linear_shapes", linear_shapes, SHAPES, false, "linear layers behind views are found")       \
-    X("views_linear", views, SHAPES, false, "views around linear layers cancel")                   \
-    X("norms", norms, SHAPES, false, "layer norm and rms norm are found")                          \
-    X("attention", attention, SHAPES, false, "scaled dot-product attention is found")              \
-    X("causal", causal, SHAPES, false, "causal masks are found")                                   \
-    X("spatial", spatial, SHAPES, false,                                                           \
+    X("functionalize", functionalize, MODEL, PINNED, "",                                           \
+      "in-place ops become values and write-backs")                                                \
+    X("freeze", freeze, MODEL, OPTIONAL, "", "buffers that no run changes become constants")       \
+    X("drop", drop, MODEL, OPTIONAL, "", "copies, asserts and dropout go")                         \
+    X("scalars", scalars, MODEL, OPTIONAL, "", "numbers and second names of ops get one form")     \
+    X("lower", lower, MODEL, REQUIRED, "", "composite ops become those that have kernels")         \
+    X("linear", linear, MODEL, OPTIONAL, "",                                                       \
+      "products with transposed weights become linear layers")                                     \
+    X("fold", fold, MODEL, OPTIONAL, "", "what depends on constants alone is computed")            \
+    X("merge", merge, MODEL, OPTIONAL, "", "equal nodes and equal constants become one")           \
+    X("fold_bn", fold_bn, MODEL, OPTIONAL, "", "batch norm goes into the weights before it")       \
+    X("activations", activations, MODEL, OPTIONAL, "",                                             \
+      "gelu, silu, hardswish, hardsigmoid are found")                                              \
+    X("dead", dead, MODEL, OPTIONAL, "", "what nothing needs goes")                                \
+    X("lower_all", lower_all, SHAPES, REQUIRED, "", "composite ops that needed sizes are lowered") \
+    X("fold_shapes", fold, SHAPES, OPTIONAL, "",                                                   \
+      "what depends on constants and sizes alone is computed")                                     \
+    X("slices", slices, SHAPES, OPTIONAL, "", "equal slices get one form")                         \
+    X("cats", cats, SHAPES, OPTIONAL, "", "parts that are put together again are the whole")       \
+    X("pads", pads, SHAPES, OPTIONAL, "", "padding goes into convolutions and pools")              \
+    X("views", views, SHAPES, OPTIONAL, "", "chains of views and casts cancel")                    \
+    X("linear_shapes", linear_shapes, SHAPES, OPTIONAL, "",                                        \
+      "linear layers behind views are found")                                                      \
+    X("views_linear", views, SHAPES, OPTIONAL, "", "views around linear layers cancel")            \
+    X("norms", norms, SHAPES, OPTIONAL, "", "layer norm and rms norm are found")                   \
+    X("attention", attention, SHAPES, OPTIONAL, "", "scaled dot-product attention is found")       \
+    X("causal", causal, SHAPES, OPTIONAL, "", "causal masks are found")                            \
+    X("spatial", spatial, SHAPES, OPTIONAL, "",                                                    \
       "adaptive pools become pools, channel shuffles are found")                                   \
-    X("views_last", views, SHAPES, false, "what the other passes left of views cancels")           \
-    X("merge_shapes", merge, SHAPES, false, "equal nodes become one")                              \
-    X("dead_shapes", dead, SHAPES, false, "what nothing needs goes")                               \
-    X("repair", repair, SHAPES, false, "outputs get memory of their own")                          \
-    X("layout", layout, SHAPES, false, "images around convolutions become channels-last")
+    X("views_last", views, SHAPES, OPTIONAL, "", "what the other passes left of views cancels")    \
+    X("merge_shapes", merge, SHAPES, OPTIONAL, "", "equal nodes become one")                       \
+    X("dead_shapes", dead, SHAPES, OPTIONAL, "", "what nothing needs goes")                        \
+    X("repair", repair, SHAPES, REQUIRED, "", "outputs get memory of their own")                   \
+    X("layout", layout, SHAPES, OPTIONAL, "", "images around convolutions become channels-last")
 
-#define X(name, function, phase, pinned, doc) \
+#define X(name, function, phase, kind, after, doc) \
     tenon_status tn_pass_##function(tenon_graph *graph, bool *changed, void *user);
 TN_PASS_LIST(X)
 #undef X

@@ -47,7 +47,9 @@ tn_isa tn_isa_detect(void) {
 }
 
 tn_kernel_fn tn_kernel_get(int id, tn_isa isa) {
-    if (id < 0 || id >= TN_OP_COUNT)
+    if (id >= TN_OP_COUNT)
+        return tn_op_by_id(id) ? tn_user_kernel : NULL;
+    if (id < 0)
         return NULL;
     int level = (int)isa < TN_COUNT(tables) ? (int)isa : TN_COUNT(tables) - 1;
     return tables[level][id];

@@ -56,6 +56,10 @@ TENON_API const char *tenon_status_text(tenon_status status);
  * next failure on the same thread. Never NULL. Thread-safe. */
 TENON_API const char *tenon_last_error(void);
 
+/* Sets the thread's message and returns `status`: for passes, shape rules and kernels of your own
+ * that fail. Thread-safe. */
+TENON_API tenon_status tenon_fail(tenon_status status, const char *format, ...) TENON_PRINTF(2, 3);
+
 #ifdef __cplusplus
 }
 #endif

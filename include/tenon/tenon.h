@@ -2,6 +2,7 @@
 #ifndef TENON_TENON_H
 #define TENON_TENON_H
 
+#include <tenon/draw.h>
 #include <tenon/explain.h>
 #include <tenon/graph.h>
 #include <tenon/load.h>

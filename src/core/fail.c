@@ -23,13 +23,25 @@ const char *tenon_last_error(void) {
     return message;
 }
 
-tenon_status tn_fail(tenon_status status, const char *format, ...) {
+static void set_message(const char *format, va_list args) {
     char text[MESSAGE_SIZE]; /* the arguments may point into the old message */
+    vsnprintf(text, sizeof text, format, args);
+    memcpy(message, text, sizeof text);
+}
+
+tenon_status tn_fail(tenon_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    set_message(format, args);
     va_end(args);
-    memcpy(message, text, sizeof text);
+    return status;
+}
+
+tenon_status tenon_fail(tenon_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    set_message(format, args);
+    va_end(args);
     return status;
 }
 

@@ -445,6 +445,7 @@ tenon_status tn_graph_add(tenon_graph *graph, tenon_node *before, const tn_op *o
         return tn_no_memory();
     node->graph = graph;
     node->op = op;
+    node->born = graph->clock;
     TN_TRY(fill_args(graph, node, args, count));
     if (!name || !*name)
         name = default_name(op, text, sizeof text);

@@ -57,6 +57,7 @@ struct tenon_node {
     const tn_source *source;
     const char *reason; /* why it runs where it runs, for `tenon explain`; NULL until then */
     int64_t mark;       /* free for a pass */
+    uint32_t born;      /* graph->clock when it was made */
     bool erased;
 };
 
@@ -97,8 +98,11 @@ struct tenon_graph {
         constraint_capacity;
     tenon_node *first, *last;
     int64_t node_count;
-    int32_t value_count; /* ids given out */
-    tn_map names;        /* values */
+    int32_t value_count;                     /* ids given out */
+    tn_map names;                            /* values */
+    uint32_t clock;                          /* passes that ran on it */
+    struct tn_record *records, *last_record; /* what passes did (record.c) */
+    int32_t record_count;
 };
 
 static inline bool tn_is_symbolic(const tenon_graph *graph) {
@@ -178,6 +182,25 @@ int tn_arg_ints_of(const tenon_node *node, int index, int64_t *out, int count);
 
 /* The same kind and content; floats bit by bit, so that 0.0 and -0.0 differ. */
 bool tn_arg_equal(const tenon_arg *a, const tenon_arg *b);
+
+/* ---- What passes did (record.c)
+ * ------------------------------------------------------------------------------- */
+
+/* The nodes of a graph before a pass. */
+typedef struct tn_snapshot {
+    const tenon_graph *graph;
+    const tenon_node **nodes;
+    int64_t count;
+} tn_snapshot;
+
+/* Takes note of the nodes, before a pass runs. */
+tenon_status tn_snapshot_take(tenon_graph *graph, tn_snapshot *out);
+void tn_snapshot_free(tn_snapshot *snapshot);
+/* Adds to `graph` the record of a pass that made it of what the snapshot saw. When the pass handed
+ * back another graph, the old one must still be there; its records are copied. */
+tenon_status tn_record_add(tenon_graph *graph, const tn_snapshot *before, const char *name,
+                           int phase, double milliseconds);
+tenon_status tn_records_copy(tenon_graph *to, const tenon_graph *from);
 
 /* ---- Binding symbols
  * ----------------------------------------------------------------------------------------- */

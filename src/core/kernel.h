@@ -9,7 +9,7 @@
  * lists flattened; they may have any strides. Outputs are allocated, with the inferred dtype and
  * shape and any strides that do not overlap. An output never overlaps an input, except where
  * tn_kernel_inplace says that it may be exactly the same view. */
-struct tn_call {
+struct tenon_op_call {
     const tenon_node *node; /* its args hold no symbols */
     const tenon_view *in;
     tenon_view *out;      /* dtype NONE: nobody wants this output */

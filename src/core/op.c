@@ -9,28 +9,18 @@
 
 static tn_op ops[] = {
 #define OP(id_, schema_, infer_, kernel, map) \
-    {.schema = schema_,                       \
-     .ident = #id_,                           \
-     .id = TN_OP_##id_,                       \
-     .kind = TN_OP_KERNEL,                    \
-     .infer = tn_infer_##infer_},
+    {.schema = schema_, .id = TN_OP_##id_, .kind = TN_OP_KERNEL, .infer = tn_infer_##infer_},
 #define VIEW(id_, schema_, infer_, view_) \
     {.schema = schema_,                   \
-     .ident = #id_,                       \
      .id = TN_OP_##id_,                   \
      .kind = TN_OP_VIEW,                  \
      .infer = tn_infer_##infer_,          \
      .view = tn_view_##view_},
-#define INPLACE(id_, schema_) \
-    {.schema = schema_, .ident = #id_, .id = TN_OP_##id_, .kind = TN_OP_INPLACE},
+#define INPLACE(id_, schema_) {.schema = schema_, .id = TN_OP_##id_, .kind = TN_OP_INPLACE},
 #define LOWER(id_, schema_, infer_) \
-    {.schema = schema_,             \
-     .ident = #id_,                 \
-     .id = TN_OP_##id_,             \
-     .kind = TN_OP_LOWER,           \
-     .infer = tn_infer_##infer_},
+    {.schema = schema_, .id = TN_OP_##id_, .kind = TN_OP_LOWER, .infer = tn_infer_##infer_},
 #define SYM(id_, schema_, eval_) \
-    {.schema = schema_, .ident = #id_, .id = TN_OP_##id_, .kind = TN_OP_SYM, .sym = tn_sym_##eval_},
+    {.schema = schema_, .id = TN_OP_##id_, .kind = TN_OP_SYM, .sym = tn_sym_##eval_},
 #include "core/ops.def"
 };
 
@@ -104,7 +94,9 @@ static void parse_table(void) {
 
 const tn_op *tn_op_by_id(int id) {
     pthread_once(&once, parse_table);
-    return id >= 0 && id < TN_OP_COUNT ? &ops[id] : NULL;
+    if (id >= TN_OP_COUNT)
+        return tn_user_op_get(id - TN_OP_COUNT);
+    return id >= 0 ? &ops[id] : NULL;
 }
 
 const tn_op *tn_op_find(const char *name) {
@@ -122,7 +114,8 @@ const tn_op *tn_op_find(const char *name) {
     }
     if (length > 8 && strcmp(text + length - 8, ".default") == 0)
         text[length - 8] = '\0';
-    return find(text);
+    const tn_op *op = find(text);
+    return op ? op : tn_user_op_find(text);
 }
 
 int tn_op_param(const tn_op *op, const char *name) {
@@ -135,7 +128,7 @@ int tn_op_param(const tn_op *op, const char *name) {
 /* ---- Public ---- */
 
 int tenon_op_count(void) {
-    return TN_OP_COUNT;
+    return TN_OP_COUNT + tn_user_op_count();
 }
 
 static void describe(const tn_op *op, tenon_op_info *info) {
@@ -146,6 +139,7 @@ static void describe(const tn_op *op, tenon_op_info *info) {
         .is_inplace = op->kind == TN_OP_INPLACE,
         .is_lowered = op->kind == TN_OP_LOWER || op->kind == TN_OP_SYM,
         .has_kernel = op->kind == TN_OP_KERNEL,
+        .is_registered = op->id >= TN_OP_COUNT,
         .onednn = tn_onednn_text(op->id),
     };
 }

@@ -40,7 +40,7 @@ typedef enum tn_op_kind {
 } tn_op_kind;
 
 typedef struct tn_infer tn_infer;
-typedef struct tn_call tn_call;
+typedef struct tenon_op_call tn_call;
 
 /* Sets infer->out[...] from the arguments, or fails with a message that starts with the rule
  * ("needs ...", "... is not ..."). */
@@ -57,9 +57,8 @@ typedef tenon_status (*tn_kernel_fn)(tn_call *call);
 
 typedef struct tn_op {
     const char *schema;
-    const char *name;  /* "aten.add.Tensor", "aten.relu" */
-    const char *ident; /* "add_Tensor": its identifier in the table */
-    int32_t id;        /* row */
+    const char *name; /* "aten.add.Tensor", "aten.relu" */
+    int32_t id;       /* row */
     tn_op_kind kind;
     int32_t param_count, return_count;
     tn_param *params;
@@ -69,6 +68,9 @@ typedef struct tn_op {
     tn_view_fn view;
     tn_sym_fn sym;
     const struct tn_op *functional; /* INPLACE: the op without the underscore */
+    tenon_op_shape_fn user_shape;   /* of registered ops, which have ids from TN_OP_COUNT on */
+    tenon_op_kernel_fn user_kernel;
+    void *user;
 } tn_op;
 
 /* The rows of ops.def as numbers: TN_OP_add_Tensor, ... */
@@ -91,6 +93,12 @@ enum tn_op_id {
  * there is none. */
 const tn_op *tn_op_find(const char *name);
 const tn_op *tn_op_by_id(int id);
+/* Among registered ops (op_user.c); NULL when there is none. */
+const tn_op *tn_user_op_find(const char *name);
+const tn_op *tn_user_op_get(int index);
+int tn_user_op_count(void);
+/* The kernel that calls the user's. */
+tenon_status tn_user_kernel(tn_call *call);
 /* The oneDNN Graph ops that op `id` maps to, "" when none (partitions/ answers). */
 const char *tn_onednn_text(int id);
 /* The index of the parameter of that name, or -1. */

@@ -87,7 +87,7 @@ static tenon_status type(parser *p, tn_param *param) {
         param->item_optional = param->optional;
         param->optional = false;
         param->fixed = (int32_t)strtol(p->at + 1, (char **)&p->at, 10);
-        if (*p->at++ != ']')
+        if (!accept(p, "]"))
             return bad(p, "']' is missing");
         alias_mark(p, param);
         if (*p->at == '?') {
@@ -106,6 +106,8 @@ static tenon_status preset(parser *p, const tn_param *param, tenon_arg *out) {
         while (!accept(p, "]")) {
             if (count == TN_COUNT(items))
                 return bad(p, "a default list is too long");
+            if (*p->at == '[')
+                return bad(p, "a default list holds a list");
             TN_TRY(preset(p, param, &items[count++]));
             accept(p, ",");
         }

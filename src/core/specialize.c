@@ -309,7 +309,7 @@ static tenon_status copy_all(copier *c) {
                            from->writes[i].target->name);
         TN_TRY(tenon_graph_add_write(c->to, target.as.value, value.as.value));
     }
-    return TENON_OK;
+    return tn_records_copy(c->to, from);
 }
 
 static tenon_status copy_graph(const tenon_graph *from, const tenon_view *inputs,

@@ -2,6 +2,7 @@
 #include "run/session.h"
 #include "core/fail.h"
 #include "fusion/bf16.h"
+#include "fusion/pipeline.h"
 #include "run/threads.h"
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +115,7 @@ typedef struct job {
 
 static tenon_status lower_model(void *user) {
     job *j = user;
-    return tenon_passes_run(passes_of(j->session), TENON_PASS_MODEL, j->graph);
+    return tn_passes_run(passes_of(j->session), TENON_PASS_MODEL, &j->graph, NULL, 0);
 }
 
 /* Weights that the passes replaced (folded batch-norm, for one) were read for the last time: their
@@ -165,7 +166,9 @@ tenon_status tenon_session_create(const tenon_graph *graph, const tenon_session_
     TN_GOTO(take_options(session, options));
     TN_GOTO(tenon_graph_clone(graph, &session->graph));
     job j = {.session = session, .graph = session->graph};
-    TN_GOTO(tn_threads_run(session->options.threads, false, lower_model, &j));
+    tenon_status lowered = tn_threads_run(session->options.threads, false, lower_model, &j);
+    session->graph = j.graph; /* which a pass may have replaced */
+    TN_GOTO(lowered);
     tn_graph_drop_constants(session->graph);
     forget_replaced(graph, session->graph);
     if (session->graph->input_count != graph->input_count ||
@@ -250,7 +253,8 @@ static void keep_plan(tenon_session *session, tn_plan *plan) {
 
 static tenon_status compile(void *user) {
     job *j = user;
-    TN_TRY(tenon_passes_run(passes_of(j->session), TENON_PASS_SHAPES, j->graph));
+    TN_TRY(tn_passes_run(passes_of(j->session), TENON_PASS_SHAPES, &j->graph, j->inputs,
+                         j->session->graph->input_count));
     return tn_plan_create(j->graph, j->inputs, &j->session->plan_options, &j->plan);
 }
 

@@ -18,29 +18,14 @@ static inline tenon_graph *pass_parse(const char *text) {
     return graph;
 }
 
-static inline const tenon_pass *pass_find(const char *name) {
-    for (int i = 0; i < tn_default_pass_count; i++)
-        if (strcmp(tn_default_passes[i].pass.name, name) == 0)
-            return &tn_default_passes[i].pass;
-    ck_abort_msg("no pass is named '%s'", name);
-    return NULL;
-}
-
-/* One pass, as the manager runs it: what it leaves must be a valid graph. */
+/* One pass, as a list runs it: what it leaves must be a valid graph. */
 static inline tenon_status pass_run(tenon_graph *graph, const char *name) {
-    const tenon_pass *pass = pass_find(name);
-    tenon_passes *list = NULL;
-    ck_assert_int_eq(tenon_passes_create(&list), TENON_OK);
-    tenon_pass only = *pass;
-    only.name = "only";
-    while (tenon_passes_count(list))
-        ck_assert_int_eq(tenon_passes_remove(list, tenon_passes_get(list, 0)->name), TENON_OK);
-    tenon_status status = TENON_OK;
-    if (pass->phase != TENON_PASS_MODEL || strcmp(name, "functionalize") != 0)
-        ck_assert_int_eq(tenon_passes_insert(list, -1, &only), TENON_OK);
-    status = tenon_passes_run(list, only.phase, graph);
-    tenon_passes_destroy(&list);
-    return status;
+    int row = 0;
+    while (row < tn_default_pass_count && strcmp(tn_default_passes[row].pass.name, name) != 0)
+        row++;
+    ck_assert_msg(row < tn_default_pass_count, "no pass is named '%s'", name);
+    const tenon_pass pass = tn_default_pass_get(row);
+    return tn_pass_run(&pass, &graph, NULL, 0, false);
 }
 
 static inline void pass_run_all(tenon_graph *graph, const char *passes) {

@@ -300,89 +300,6 @@ START_TEST(regions_around_convolutions_are_channels_last) {
 }
 END_TEST
 
-/* ---- The list ---- */
-
-static tenon_status count_runs(tenon_graph *graph, bool *changed, void *user) {
-    (void)graph;
-    (void)changed;
-    ++*(int *)user;
-    return TENON_OK;
-}
-
-static tenon_status break_graph(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
-    tenon_graph_first_node(graph)->uses[0].value = tenon_graph_first_node(graph)->outputs[0];
-    *changed = true;
-    return TENON_OK;
-}
-
-static void note_destroyed(void *user) {
-    *(int *)user = -1;
-}
-
-START_TEST(lists_insert_and_remove) {
-    tenon_passes *list = NULL;
-    int runs = 0;
-    ck_assert_int_eq(tenon_passes_create(&list), TENON_OK);
-    int count = tenon_passes_count(list);
-    tenon_pass pass = {.name = "mine", .run = count_runs, .user = &runs, .destroy = note_destroyed};
-    ck_assert_int_eq(tenon_passes_insert(list, 0, &pass), TENON_OK);
-    ck_assert_int_eq(tenon_passes_count(list), count + 1);
-    ck_assert_str_eq(tenon_passes_get(list, 0)->name, "mine");
-    ck_assert_int_eq(tenon_passes_insert(list, 0, &pass), TENON_INVALID_ARGUMENT);
-    ck_assert_int_eq(tenon_passes_remove(list, "functionalize"), TENON_INVALID_ARGUMENT);
-    ck_assert_int_eq(tenon_passes_remove(list, "nobody"), TENON_NOT_FOUND);
-    tenon_graph *graph =
-        pass_parse("graph g { input %x: float32[2]\n  %a = aten.mul.Tensor(%x, 2.0)\n"
-                   "  %b = aten.relu_(%a)\n  output \"o\" = %a }");
-    ck_assert_int_eq(tenon_passes_run(list, TENON_PASS_MODEL, graph), TENON_OK);
-    ck_assert_int_eq(runs, 1);
-    ck_assert_int_eq(count_op(graph, "aten.relu"), 1); /* the pinned pass ran before it */
-    tenon_graph_destroy(&graph);
-    tenon_passes_destroy(&list);
-    ck_assert_int_eq(runs, -1);
-    ck_assert_ptr_null(list);
-}
-END_TEST
-
-START_TEST(a_pass_at_the_end_of_its_phase) {
-    tenon_passes *list = NULL;
-    int runs = 0, at = 0;
-    ck_assert_int_eq(tenon_passes_create(&list), TENON_OK);
-    tenon_pass pass = {.name = "mine", .run = count_runs, .user = &runs};
-    ck_assert_int_eq(tenon_passes_insert(list, -1, &pass), TENON_OK);
-    while (strcmp(tenon_passes_get(list, at)->name, "mine") != 0)
-        at++;
-    ck_assert_int_eq(tenon_passes_get(list, at - 1)->phase, TENON_PASS_MODEL);
-    ck_assert_int_eq(tenon_passes_get(list, at + 1)->phase, TENON_PASS_SHAPES);
-    tenon_passes_destroy(&list);
-}
-END_TEST
-
-START_TEST(a_broken_graph_names_the_pass) {
-    tenon_passes *list = NULL;
-    ck_assert_int_eq(tenon_passes_create(&list), TENON_OK);
-    tenon_pass pass = {.name = "breaker", .run = break_graph};
-    ck_assert_int_eq(tenon_passes_insert(list, 0, &pass), TENON_OK);
-    tenon_graph *graph =
-        pass_parse("graph g { input %x: float32[2]\n  %a = aten.relu(%x)\n  output \"o\" = %a }");
-    ck_assert_int_eq(tenon_passes_run(list, TENON_PASS_MODEL, graph), TENON_INVALID_GRAPH);
-    ck_assert_ptr_nonnull(strstr(tenon_last_error(), "breaker"));
-    tenon_graph_destroy(&graph);
-    tenon_passes_destroy(&list);
-}
-END_TEST
-
-START_TEST(the_shapes_phase_needs_bound_symbols) {
-    tenon_passes *list = NULL;
-    ck_assert_int_eq(tenon_passes_create(&list), TENON_OK);
-    tenon_graph *graph = pass_parse("graph g { input %x: float32[s0]\n  output \"o\" = %x }");
-    ck_assert_int_eq(tenon_passes_run(list, TENON_PASS_SHAPES, graph), TENON_INVALID_ARGUMENT);
-    tenon_graph_destroy(&graph);
-    tenon_passes_destroy(&list);
-}
-END_TEST
-
 /* ---- Size ---- */
 
 enum { CHAIN = 200000 };
@@ -407,12 +324,12 @@ static void *run_chain(void *user) {
     if (status == TENON_OK)
         status = tenon_passes_create(&list);
     if (status == TENON_OK)
-        status = tenon_passes_run(list, TENON_PASS_MODEL, graph);
+        status = tn_passes_run(list, TENON_PASS_MODEL, &graph, NULL, 0);
     tenon_view view = {.dtype = TENON_FLOAT32, .rank = 2, .shape = {2, 3}};
     if (status == TENON_OK)
         status = tn_graph_specialize(graph, &view, 1, &bound);
     if (status == TENON_OK)
-        status = tenon_passes_run(list, TENON_PASS_SHAPES, bound);
+        status = tn_passes_run(list, TENON_PASS_SHAPES, &bound, NULL, 0);
     snprintf(user, 512, "%s", status == TENON_OK ? "" : tenon_last_error());
     tenon_passes_destroy(&list);
     tenon_graph_destroy(&graph);
@@ -452,10 +369,6 @@ int main(void) {
     tcase_add_test(tests, views_that_change_something_stay);
     tcase_add_test(tests, borrowed_outputs_are_copied);
     tcase_add_test(tests, regions_around_convolutions_are_channels_last);
-    tcase_add_test(tests, lists_insert_and_remove);
-    tcase_add_test(tests, a_pass_at_the_end_of_its_phase);
-    tcase_add_test(tests, a_broken_graph_names_the_pass);
-    tcase_add_test(tests, the_shapes_phase_needs_bound_symbols);
     tcase_add_test(tests, long_chains_need_little_stack);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
