@@ -19,6 +19,7 @@
     X("fold", fold, MODEL, OPTIONAL, "", "what depends on constants alone is computed")            \
     X("merge", merge, MODEL, OPTIONAL, "", "equal nodes and equal constants become one")           \
     X("fold_bn", fold_bn, MODEL, OPTIONAL, "", "batch norm goes into the weights before it")       \
+    X("scales", scales, MODEL, OPTIONAL, "", "products by constants go into weights")              \
     X("activations", activations, MODEL, OPTIONAL, "",                                             \
       "gelu, silu, hardswish, hardsigmoid are found")                                              \
     X("dead", dead, MODEL, OPTIONAL, "", "what nothing needs goes")                                \
