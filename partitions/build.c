@@ -4,10 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-bool tn_refuse(tn_builder *b, const char *format, ...) {
+bool tn_refuse(tn_builder *b, tenon_reason kind, const char *format, ...) {
     va_list list;
     va_start(list, format);
-    vsnprintf(b->refusal, sizeof b->refusal, format, list);
+    b->refusal.kind = kind;
+    vsnprintf(b->refusal.text, sizeof b->refusal.text, format, list);
     va_end(list);
     return false;
 }
@@ -94,24 +95,27 @@ bool tn_b_check(tn_builder *b, const tenon_node *node, const tenon_view *view) {
     const tenon_view *out = tn_b_out_view(b, node, 0);
     tenon_dtype dtype = out->dtype;
     if (dtype != TENON_FLOAT32 && dtype != TENON_BFLOAT16 && dtype != TENON_FLOAT16)
-        return tn_refuse(b, "oneDNN Graph does not compute it in %s", tenon_dtype_text(dtype));
+        return tn_refuse(b, TENON_REASON_DTYPE, "oneDNN Graph does not compute it in %s",
+                         tenon_dtype_text(dtype));
     if ((dtype == TENON_BFLOAT16 && !b->caps->bfloat16) ||
         (dtype == TENON_FLOAT16 && !b->caps->float16))
-        return tn_refuse(b, "oneDNN does not compute in %s on this CPU", tenon_dtype_text(dtype));
-    if (!view)
-        return tn_refuse(b, "an operand is a number");
-    if (view->dtype != dtype)
-        return tn_refuse(b, "it mixes %s with %s", tenon_dtype_text(view->dtype),
+        return tn_refuse(b, TENON_REASON_DTYPE, "oneDNN does not compute in %s on this CPU",
                          tenon_dtype_text(dtype));
+    if (!view)
+        return tn_refuse(b, TENON_REASON_OPERANDS, "an operand is a number");
+    if (view->dtype != dtype)
+        return tn_refuse(b, TENON_REASON_DTYPE, "it mixes %s with %s",
+                         tenon_dtype_text(view->dtype), tenon_dtype_text(dtype));
     if (tenon_view_numel(out) == 0 || tenon_view_numel(view) == 0)
-        return tn_refuse(b, "a tensor is empty");
+        return tn_refuse(b, TENON_REASON_OPERANDS, "a tensor is empty");
     return true;
 }
 
 bool tn_b_one_output(tn_builder *b, const tenon_node *node) {
     for (int i = 1; i < node->output_count; i++) {
         if (node->outputs[i]->use_count > 0)
-            return tn_refuse(b, "output %d is used, which oneDNN Graph does not give", i);
+            return tn_refuse(b, TENON_REASON_EXTRA_OUTPUT,
+                             "output %d is used, which oneDNN Graph does not give", i);
     }
     return true;
 }

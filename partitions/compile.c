@@ -126,7 +126,8 @@ static tenon_status ports_of(tn_builder *b, const tn_partition_source *source, b
 }
 
 static tenon_status refused(tn_builder *b, const char *what, dnnl_status_t status) {
-    tn_refuse(b, "oneDNN does not compile it: %s%s", what, tn_dnnl_text(status));
+    tn_refuse(b, TENON_REASON_REFUSED, "oneDNN does not compile it: %s%s", what,
+              tn_dnnl_text(status));
     return TENON_BACKEND;
 }
 
@@ -205,6 +206,8 @@ tenon_status tn_partition_compile(tn_builder *b, const tn_partition_source *sour
     if (status != TENON_OK)
         goto error;
 
+    if (b->options->dry_run)
+        return TENON_OK;
     size_t ports = (size_t)c->in_count + (size_t)c->out_count;
     c->in_tensors = tn_arena_array(arena, ports + 1, sizeof *c->in_tensors);
     lists = calloc(ports + 1, sizeof *lists);

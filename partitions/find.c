@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAKEN = 0, ALONE, OUTSIDE }; /* what becomes of a node: node->mark */
-
 typedef struct finder {
     tn_builder b;
     tn_partitions *set;
@@ -31,9 +29,15 @@ static bool in_stretch(const finder *f, const tenon_node *node) {
     return node && node->order >= f->first_order && node->order <= f->last_order;
 }
 
-static tenon_status put_outside(tenon_node *node, const char *reason) {
-    node->mark = OUTSIDE;
-    return tn_set_reason(node, "%s", reason);
+static tenon_status put_outside(tenon_node *node, const tn_why *why) {
+    node->mark = TN_OUTSIDE;
+    return tn_set_reason(node, why->kind, "%s", why->text);
+}
+
+/* Lets it be a partition by itself, if it can. */
+static tenon_status set_alone(tenon_node *node, const tn_why *why) {
+    node->mark = TN_ALONE;
+    return tn_set_reason(node, why->kind, "%s", why->text);
 }
 
 /* ---- Lowering ---- */
@@ -43,8 +47,8 @@ static tenon_status lower(finder *f) {
     for (tenon_node *node = f->first; node != f->end; node = node->next) {
         int32_t ops = b->op_count;
         b->node = node;
-        b->refusal[0] = '\0';
-        node->mark = TAKEN;
+        b->refusal.text[0] = '\0';
+        node->mark = TN_TAKEN;
         if (!tn_map_node(b, node)) {
             /* A mapping may have started; unused tensors do no harm. */
             while (b->op_count > ops)
@@ -54,7 +58,8 @@ static tenon_status lower(finder *f) {
                 if (t >= 0)
                     b->tensors[t].producer = -1;
             }
-            TN_TRY(put_outside(node, b->refusal));
+            tn_why_operands(b, node);
+            TN_TRY(put_outside(node, &b->refusal));
         }
         if (b->failed)
             return tn_no_memory();
@@ -68,14 +73,17 @@ static tenon_status lower(finder *f) {
 static tenon_status skip_small(finder *f) {
     tn_builder *b = &f->b;
     tenon_status status = TENON_OK;
+    tn_why why;
     int32_t *all = malloc(((size_t)f->mapped + 1) * sizeof *all);
     if (!all)
         return tn_no_memory();
     for (int32_t i = 0; i < f->mapped; i++)
         all[i] = i;
-    if (f->mapped > 0 && tn_not_worth(b, all, f->mapped)) {
-        for (int32_t i = 0; i < f->mapped; i++)
-            TN_GOTO(put_outside(b->ops[i].node, tn_not_worth(b, &i, 1)));
+    if (f->mapped > 0 && !tn_worth(b, all, f->mapped, &why)) {
+        for (int32_t i = 0; i < f->mapped; i++) {
+            if (!tn_worth(b, &i, 1, &why))
+                TN_GOTO(put_outside(b->ops[i].node, &why));
+        }
         while (b->op_count > 0)
             dnnl_graph_op_destroy(b->ops[--b->op_count].op);
         f->mapped = 0;
@@ -126,8 +134,9 @@ static void wildcard(finder *f, tenon_node *node) {
         tn_b_op_list(b, dnnl_graph_op_wildcard, numbers, count, tn_b_value(b, node->outputs[i]));
 }
 
-static void end(finder *f, int32_t tensor) {
+static void end(finder *f, int32_t tensor, const tn_why *why) {
     f->b.node = NULL;
+    f->b.tensors[tensor].apart = why;
     tn_b_op(&f->b, dnnl_graph_op_end, tensor, -1, -1, -1);
 }
 
@@ -138,29 +147,38 @@ static void ends(finder *f, tenon_node *node) {
         int32_t tensor = b->tensor_of[node->outputs[i]->id];
         if (tensor < 0)
             continue;
-        bool needed = node->mark == ALONE;
+        bool needed = node->mark == TN_ALONE;
         for (const tn_use *use = node->outputs[i]->uses; use && !needed; use = use->next)
-            needed = !use->node || !in_stretch(f, use->node) || use->node->mark == ALONE;
+            needed = !use->node || !in_stretch(f, use->node) || use->node->mark == TN_ALONE;
         if (needed)
-            end(f, tensor);
+            end(f, tensor, NULL);
     }
 }
 
 /* Keeps apart what this version would fuse wrongly, or slowly. */
 static void keep_apart(finder *f) {
+    static const tn_why right = {TENON_REASON_ACCURACY,
+                                 "before 3.9 oneDNN swaps the sides of a subtraction or division "
+                                 "whose right side it fuses"};
+    static const tn_why deconv = {TENON_REASON_ACCURACY,
+                                  "before 3.13 oneDNN computes a binary op behind a transposed "
+                                  "convolution wrongly"};
+    static const tn_why by_row = {TENON_REASON_ONEDNN_SLOW,
+                                  "behind a product an operand that changes from row to row only "
+                                  "runs in oneDNN's reference code"};
     tn_builder *b = &f->b;
     for (int32_t i = 0; i < f->mapped; i++) {
         const tn_lowered *op = &b->ops[i];
-        if (op->node->mark == OUTSIDE)
+        if (op->node->mark == TN_OUTSIDE)
             continue;
         bool ordered = op->kind == dnnl_graph_op_subtract || op->kind == dnnl_graph_op_divide;
         if (ordered && !b->caps->right_side_safe && b->tensors[op->in[1]].producer >= 0)
-            end(f, op->in[1]);
+            end(f, op->in[1], &right);
         if (!tn_kind_binary(op->kind))
             continue;
         if (tn_fuses_slowly(b, op)) {
             for (int k = 0; k < op->in_count; k++)
-                end(f, op->in[k]);
+                end(f, op->in[k], &by_row);
         }
         if (b->caps->deconv_binary)
             continue;
@@ -168,7 +186,7 @@ static void keep_apart(finder *f) {
             int32_t at = b->tensors[op->in[k]].producer;
             for (int step = 0; step < b->caps->chain && at >= 0; step++) {
                 if (b->ops[at].kind == dnnl_graph_op_conv_transpose) {
-                    end(f, op->in[k]);
+                    end(f, op->in[k], &deconv);
                     break;
                 }
                 at = b->ops[at].in_count > 0 ? b->tensors[b->ops[at].in[0]].producer : -1;
@@ -199,11 +217,11 @@ static void end_round(finder *f) {
 static tenon_status ask(finder *f) {
     tn_builder *b = &f->b;
     for (tenon_node *node = f->first; node != f->end; node = node->next) {
-        if (node->mark == OUTSIDE)
+        if (node->mark == TN_OUTSIDE)
             wildcard(f, node);
     }
     for (tenon_node *node = f->first; node != f->end; node = node->next) {
-        if (node->mark != OUTSIDE)
+        if (node->mark != TN_OUTSIDE)
             ends(f, node);
     }
     keep_apart(f);
@@ -215,16 +233,15 @@ static tenon_status ask(finder *f) {
     for (int32_t i = 0; i < b->op_count && status == dnnl_success; i++) {
         const tn_lowered *op = &b->ops[i];
         b->ops[i].partition = b->ops[i].item = -1;
-        if (op->node && op->node->mark == OUTSIDE)
+        if (op->node && op->node->mark == TN_OUTSIDE)
             continue;
         some = true;
         status = dnnl_graph_add_op(f->graph, op->op);
         if (status == dnnl_invalid_graph_op && op->node) {
-            char reason[96];
-            snprintf(reason, sizeof reason, "oneDNN refuses the attributes of %s",
-                     tn_dnnl_kind_text(op->kind));
+            tn_refuse(b, TENON_REASON_ATTRIBUTE, "oneDNN refuses the attributes of %s",
+                      tn_dnnl_kind_text(op->kind));
             f->again = true;
-            return put_outside(op->node, reason);
+            return put_outside(op->node, &b->refusal);
         }
     }
     if (!some)
@@ -247,8 +264,10 @@ static tenon_status ask(finder *f) {
         return TENON_OK;
     tn_log(TENON_LOG_WARN, "oneDNN does not partition the nodes from '%s' on: %s", f->first->name,
            tn_dnnl_text(status));
+    tn_refuse(b, TENON_REASON_REFUSED, "oneDNN does not partition the nodes from '%s' on: %s",
+              f->first->name, tn_dnnl_text(status));
     for (int32_t i = 0; i < f->mapped; i++)
-        TN_TRY(put_outside(b->ops[i].node, "oneDNN does not partition this stretch of nodes"));
+        TN_TRY(put_outside(b->ops[i].node, &b->refusal));
     f->found_count = 0;
     return TENON_OK;
 }
@@ -283,7 +302,7 @@ static tenon_status check_nodes(finder *f) {
     const tn_lowered *before = NULL;
     for (int32_t i = 0; i < f->mapped; i++) {
         tn_lowered *op = &b->ops[i];
-        if (op->node->mark == OUTSIDE || op->kind == dnnl_graph_op_wildcard)
+        if (op->node->mark == TN_OUTSIDE || op->kind == dnnl_graph_op_wildcard)
             continue;
         uint8_t supported = 0;
         if (op->partition >= 0)
@@ -292,13 +311,18 @@ static tenon_status check_nodes(finder *f) {
         before = op;
         if (supported && !apart)
             continue;
-        char reason[128];
         if (apart)
-            snprintf(reason, sizeof reason, "its oneDNN ops do not fuse into one partition here");
+            tn_refuse(b, TENON_REASON_SPLIT,
+                      "it takes several oneDNN ops, which oneDNN %d.%d does not fuse into one "
+                      "kernel here",
+                      b->caps->version / 10000, b->caps->version / 100 % 100);
         else
-            snprintf(reason, sizeof reason, "oneDNN does not run %s as it stands here",
-                     tn_dnnl_kind_text(op->kind));
-        TN_TRY(put_outside(op->node, reason));
+            tn_refuse(b, TENON_REASON_REFUSED,
+                      "oneDNN %d.%d has no kernel for %s as it stands here",
+                      b->caps->version / 10000, b->caps->version / 100 % 100,
+                      tn_dnnl_kind_text(op->kind));
+        tn_why_operands(b, op->node);
+        TN_TRY(put_outside(op->node, &b->refusal));
         f->again = true;
     }
     return TENON_OK;
@@ -344,24 +368,26 @@ static tenon_status keep(finder *f, const int32_t *members, int32_t count) {
     tn_text_free(&ops);
     if (!made->ops)
         return tn_no_memory();
+    b->refusal.text[0] = '\0';
     tn_partition_source source = {f->found[head->partition], b->first_id, NULL, NULL, 0};
     tenon_status status = TENON_OK;
     if (b->options->family)
         status = tn_family_find(b, members, count, &f->found[head->partition], &source);
     if (status == TENON_OK)
         status = tn_partition_compile(b, &source, f->engine, made);
-    if (status == TENON_BACKEND && b->refusal[0]) {
+    if (status == TENON_BACKEND && b->refusal.text[0]) {
         bool single = made->node_count == 1;
         f->again = true;
         for (int32_t i = 0; i < made->node_count; i++) {
-            made->nodes[i]->mark = ALONE;
+            TN_TRY(set_alone(made->nodes[i], &b->refusal));
             if (single)
-                TN_TRY(put_outside(made->nodes[0], b->refusal));
+                TN_TRY(put_outside(made->nodes[0], &b->refusal));
         }
         return TENON_OK;
     }
     if (status != TENON_OK)
         return status;
+    made->op_count = count;
     for (int32_t i = 0; i < count; i++)
         b->ops[members[i]].item = f->set->count;
     f->set->count++;
@@ -383,7 +409,7 @@ static tenon_status keep_all(finder *f) {
         heads[p] = -1;
     for (int32_t i = f->mapped - 1; i >= 0; i--) {
         const tn_lowered *op = &b->ops[i];
-        if (op->node->mark == OUTSIDE || op->kind == dnnl_graph_op_wildcard || op->partition < 0)
+        if (op->node->mark == TN_OUTSIDE || op->kind == dnnl_graph_op_wildcard || op->partition < 0)
             continue;
         next[i] = heads[op->partition];
         heads[op->partition] = i;
@@ -394,19 +420,20 @@ static tenon_status keep_all(finder *f) {
             members[count++] = i;
         if (count == 0)
             continue;
-        if (tn_starts_slowly(b, members, count) && b->ops[members[0]].node->mark != ALONE) {
-            b->ops[members[0]].node->mark = ALONE;
+        const tn_why *slow = tn_starts_slowly(b, members, count);
+        if (slow && b->ops[members[0]].node->mark != TN_ALONE) {
+            TN_GOTO(set_alone(b->ops[members[0]].node, slow));
             f->again = true;
         }
         if (f->again)
             continue;
-        const char *reason = tn_not_worth(b, members, count);
-        if (!reason) {
+        tn_why why;
+        if (tn_worth(b, members, count, &why)) {
             TN_GOTO(keep(f, members, count));
             continue;
         }
         for (int32_t i = 0; i < count; i++)
-            TN_GOTO(put_outside(b->ops[members[i]].node, reason));
+            TN_GOTO(put_outside(b->ops[members[i]].node, &why));
     }
 error:
     free(members);

@@ -41,6 +41,15 @@ void tn_engine_spoil(void);
 size_t tn_engine_ids(void);
 const char *tn_dnnl_text(dnnl_status_t status);
 
+/* A reason as `tenon explain` gives it. */
+typedef struct tn_why {
+    tenon_reason kind;
+    char text[320];
+} tn_why;
+
+/* What becomes of a node: node->mark. */
+enum { TN_TAKEN = 0, TN_ALONE, TN_OUTSIDE };
+
 /* ---- Lowering a stretch of the graph (build.c)
  * ---------------------------------------------------------------- */
 
@@ -52,8 +61,9 @@ typedef struct tn_lt {
     dnnl_data_type_t dtype;
     int32_t rank;
     int64_t shape[TENON_MAX_RANK], strides[TENON_MAX_RANK];
-    bool constant;    /* an unchanging weight, worth packing */
-    int32_t producer; /* op that makes it, -1: none */
+    bool constant;       /* an unchanging weight, worth packing */
+    int32_t producer;    /* op that makes it, -1: none */
+    const tn_why *apart; /* why it is kept from fusing with what reads it; NULL: it is not */
 } tn_lt;
 
 typedef struct tn_lowered {
@@ -84,14 +94,14 @@ typedef struct tn_builder {
     tn_text attrs;    /* what was set, op by op, so that ops can be compared */
     int causal_mask;  /* the tensor made last for one, -1: none */
     bool failed;      /* memory is out */
-    char refusal[160];
+    tn_why refusal;
 } tn_builder;
 
 /* Lowers one node; false with b->refusal when oneDNN cannot take it. */
 typedef bool (*tn_map_fn)(tn_builder *b, tenon_node *node);
 
 /* false, after noting why. */
-bool tn_refuse(tn_builder *b, const char *format, ...) TENON_PRINTF(2, 3);
+bool tn_refuse(tn_builder *b, tenon_reason kind, const char *format, ...) TENON_PRINTF(3, 4);
 
 /* The view in which argument `index` lies, or NULL when it is no tensor. */
 const tenon_view *tn_b_view(const tn_builder *b, const tenon_node *node, int index);
@@ -166,6 +176,7 @@ dnnl_status_t tn_b_logical(const tn_builder *b, int32_t tensor, dnnl_graph_logic
 bool tn_map_node(tn_builder *b, tenon_node *node);
 
 /* Says why `node` runs where it runs. */
-tenon_status tn_set_reason(tenon_node *node, const char *format, ...) TENON_PRINTF(2, 3);
+tenon_status tn_set_reason(tenon_node *node, tenon_reason kind, const char *format, ...)
+    TENON_PRINTF(3, 4);
 
 #endif

@@ -11,13 +11,14 @@
 static bool spatial_dims(tn_builder *b, const tenon_view *view, int *dims) {
     *dims = view->rank - 2;
     return (*dims >= 1 && *dims <= MAX_SPATIAL) ||
-           tn_refuse(b, "oneDNN needs a batch, channels and one to three more dimensions");
+           tn_refuse(b, TENON_REASON_OPERANDS,
+                     "oneDNN needs a batch, channels and one to three more dimensions");
 }
 
 /* The same, dense. */
 static bool spatial(tn_builder *b, const tenon_view *view, int *dims) {
     return spatial_dims(b, view, dims) &&
-           (tn_view_dense(view) || tn_refuse(b, "its operand is strided"));
+           (tn_view_dense(view) || tn_refuse(b, TENON_REASON_LAYOUT, "its operand is strided"));
 }
 
 static void set_window(tn_builder *b, int dims, const int64_t *strides, const int64_t *begin,
@@ -41,16 +42,19 @@ bool tn_map_Convolution(tn_builder *b, tenon_node *node) {
         return false;
     /* oneDNN makes a slice dense before; that is still faster than a kernel. */
     if (!tn_view_disjoint(src) || !tn_view_dense(tn_b_out_view(b, node, 0)))
-        return tn_refuse(b, "its operand is expanded, or its result strided");
+        return tn_refuse(b, TENON_REASON_LAYOUT,
+                         "oneDNN needs an operand that is not expanded, and a dense result");
     if (weight->rank != src->rank || !tn_view_dense(weight) || (bias && bias->strides[0] != 1))
-        return tn_refuse(b, "its weight is strided");
+        return tn_refuse(b, TENON_REASON_LAYOUT, "its weight is strided");
     if (tn_arg_ints_of(node, 3, strides, dims) < 0 || tn_arg_ints_of(node, 4, pads, dims) < 0 ||
         tn_arg_ints_of(node, 5, dilations, dims) < 0 || tn_arg_ints_of(node, 7, extra, dims) < 0 ||
         tn_arg_ints_of(node, end_index, end, dims) < 0)
-        return tn_refuse(b, "its window is not made of numbers");
+        return tn_refuse(b, TENON_REASON_ATTRIBUTE,
+                         "its window (kernel, stride, padding, dilation) is not made of numbers");
     for (int d = 0; d < dims; d++) {
         if (pads[d] < 0 || end[d] < 0)
-            return tn_refuse(b, "oneDNN takes no negative padding");
+            return tn_refuse(b, TENON_REASON_ATTRIBUTE, "its padding is negative (%lld)",
+                             (long long)(pads[d] < 0 ? pads[d] : end[d]));
     }
     int w = tn_b_value(b, tn_arg_value(node, 1));
     int c = bias ? tn_b_value(b, tn_arg_value(node, 2)) : -1;
@@ -83,12 +87,13 @@ static bool read_window(tn_builder *b, const tenon_node *node, window *w) {
     if (!tn_b_check(b, node, in) || !spatial(b, in, &w->dims))
         return false;
     if (!tn_same_layout(in, in) || !tn_view_dense(out))
-        return tn_refuse(b, "its result is strided");
+        return tn_refuse(b, TENON_REASON_LAYOUT, "its result is strided");
     bool strided = node->args[2].kind != TENON_ARG_LIST || node->args[2].count > 0;
     if (tn_arg_ints_of(node, 1, w->kernel, w->dims) < 0 ||
         (strided && tn_arg_ints_of(node, 2, w->strides, w->dims) < 0) ||
         tn_arg_ints_of(node, 3, w->pads, w->dims) < 0)
-        return tn_refuse(b, "its window is not made of numbers");
+        return tn_refuse(b, TENON_REASON_ATTRIBUTE,
+                         "its window (kernel, stride, padding, dilation) is not made of numbers");
     if (!strided)
         memcpy(w->strides, w->kernel, sizeof w->kernel);
     for (int d = 0; d < w->dims; d++) {
@@ -102,7 +107,10 @@ static bool read_window(tn_builder *b, const tenon_node *node, window *w) {
             w->end[d] =
                 w->pads[d]; /* the last elements are in no window: rounding down does that */
         if (w->pads[d] >= w->kernel[d] || w->end[d] >= w->kernel[d] * w->dilations[d])
-            return tn_refuse(b, "a window lies in the padding");
+            return tn_refuse(b, TENON_REASON_ATTRIBUTE,
+                             "a window may lie wholly in the padding, which oneDNN does not allow: "
+                             "padding must be less "
+                             "than the kernel");
     }
     return true;
 }
@@ -120,12 +128,14 @@ bool tn_map_MaxPool(tn_builder *b, tenon_node *node) {
         return false;
     if (in && in->rank > 2 && in->rank <= 2 + MAX_SPATIAL &&
         tn_arg_ints_of(node, 4, w.dilations, in->rank - 2) < 0)
-        return tn_refuse(b, "its window is not made of numbers");
+        return tn_refuse(b, TENON_REASON_ATTRIBUTE,
+                         "its window (kernel, stride, padding, dilation) is not made of numbers");
     if (!read_window(b, node, &w))
         return false;
     for (int d = 0; d < w.dims; d++) {
         if (w.dilations[d] != 1)
-            return tn_refuse(b, "oneDNN pools with dilation in its reference code only");
+            return tn_refuse(b, TENON_REASON_ONEDNN_SLOW,
+                             "oneDNN pools with dilation in its reference code only");
     }
     pool(b, node, dnnl_graph_op_max_pool, &w);
     tn_b_set_ints(b, dnnl_graph_op_attr_dilations, w.dilations, w.dims);
@@ -148,9 +158,13 @@ bool tn_map_AvgPool(tn_builder *b, tenon_node *node) {
     }
     /* With padding included, it divides by the window, wherever that reaches. */
     if (divides && tn_arg_float(node, divisor, 0) != taps)
-        return tn_refuse(b, "oneDNN's AvgPool has no divisor_override other than its window");
+        return tn_refuse(b, TENON_REASON_ATTRIBUTE,
+                         "its divisor_override is %g, and oneDNN's AvgPool divides by the %g "
+                         "elements of its window only",
+                         tn_arg_float(node, divisor, 0), taps);
     if (!divides && w.beyond && count_pad && padded)
-        return tn_refuse(b, "oneDNN's AvgPool has no ceil_mode with count_include_pad");
+        return tn_refuse(b, TENON_REASON_ATTRIBUTE,
+                         "oneDNN's AvgPool has no ceil_mode with count_include_pad");
     /* Without padding, what a last window reaches beyond the input never counts. */
     pool(b, node, dnnl_graph_op_avg_pool, &w);
     tn_b_set_bool(b, dnnl_graph_op_attr_exclude_pad, !divides && (!count_pad || !padded));
@@ -164,10 +178,12 @@ bool tn_map_AdaptiveAvgPool(tn_builder *b, tenon_node *node) {
     if (!tn_b_check(b, node, in) || !spatial(b, in, &w.dims))
         return false;
     if (!tn_view_dense(out))
-        return tn_refuse(b, "its result is strided");
+        return tn_refuse(b, TENON_REASON_LAYOUT, "its result is strided");
     for (int d = 0; d < w.dims; d++) {
         if (in->shape[2 + d] % out->shape[2 + d] != 0)
-            return tn_refuse(b, "its windows differ in size");
+            return tn_refuse(
+                b, TENON_REASON_ATTRIBUTE,
+                "its output size does not divide its input size, so that windows differ in size");
         w.kernel[d] = w.strides[d] = in->shape[2 + d] / out->shape[2 + d];
     }
     pool(b, node, dnnl_graph_op_avg_pool, &w);
@@ -199,16 +215,19 @@ bool tn_map_Interpolate(tn_builder *b, tenon_node *node) {
     if (!tn_b_check(b, node, in) || !spatial(b, in, &dims))
         return false;
     if (!tn_view_dense(out))
-        return tn_refuse(b, "its result is strided");
+        return tn_refuse(b, TENON_REASON_LAYOUT, "its result is strided");
     if (align >= 0 && tn_arg_bool(node, align))
-        return tn_refuse(b, "oneDNN's Interpolate has no align_corners");
+        return tn_refuse(b, TENON_REASON_ATTRIBUTE, "oneDNN's Interpolate has no align_corners");
     for (int d = 0; d < dims; d++) {
         int64_t from = in->shape[2 + d], to = out->shape[2 + d];
         if (nearest && to % from != 0)
-            return tn_refuse(b, "oneDNN rounds otherwise than PyTorch unless the scale is whole");
+            return tn_refuse(b, TENON_REASON_ACCURACY,
+                             "oneDNN rounds otherwise than PyTorch unless the scale is whole");
         double scale = scale_of(node, d, dims, (double)to / (double)from);
         if (fabs(scale * (double)from - (double)to) > 1e-9 * (double)to)
-            return tn_refuse(b, "its scale is not the ratio of the sizes");
+            return tn_refuse(
+                b, TENON_REASON_ATTRIBUTE,
+                "its scale_factor is not the ratio of its sizes, which is all that oneDNN takes");
     }
     tn_b_op(b, dnnl_graph_op_interpolate, tn_b_value(b, tn_arg_value(node, 0)), -1, -1,
             tn_b_value(b, node->outputs[0]));

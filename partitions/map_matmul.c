@@ -8,7 +8,8 @@
 static bool matrix(tn_builder *b, const tenon_view *view) {
     int r = view->rank;
     if (r < 2 || r > 5)
-        return tn_refuse(b, "oneDNN multiplies tensors of two to five dimensions");
+        return tn_refuse(b, TENON_REASON_OPERANDS,
+                         "oneDNN multiplies tensors of two to five dimensions");
     for (int i = 0; i < 2; i++) {
         int inner = r - 1 - i, outer = r - 2 + i;
         bool unit = view->strides[inner] == 1 || view->shape[inner] == 1;
@@ -16,16 +17,19 @@ static bool matrix(tn_builder *b, const tenon_view *view) {
         if (unit && rows) {
             for (int d = 0; d < r - 2; d++) {
                 if (view->shape[d] != 1 && view->strides[d] <= 0)
-                    return tn_refuse(b, "an operand is expanded");
+                    return tn_refuse(b, TENON_REASON_LAYOUT,
+                                     "oneDNN multiplies no operand that is expanded");
             }
             return true;
         }
     }
-    return tn_refuse(b, "an operand is strided in both dimensions");
+    return tn_refuse(b, TENON_REASON_LAYOUT,
+                     "oneDNN multiplies matrices that are dense along rows or columns");
 }
 
 static bool result(tn_builder *b, const tenon_view *out) {
-    return tenon_view_is_contiguous(out) || tn_refuse(b, "its result is strided");
+    return tenon_view_is_contiguous(out) ||
+           tn_refuse(b, TENON_REASON_LAYOUT, "oneDNN gives row-major results only");
 }
 
 /* Checks the operands, and adds MatMul with `bias` (-1: none) into `out`. */
@@ -70,7 +74,7 @@ bool tn_map_MatMul(tn_builder *b, tenon_node *node) {
     if (!check_operands(b, node, 0, 1) || (bias && !tn_b_check(b, node, bias)))
         return false;
     if (bias && !vector_bias(bias, tn_b_out_view(b, node, 0)))
-        return tn_refuse(b, "its bias is strided");
+        return tn_refuse(b, TENON_REASON_LAYOUT, "its bias is not one dense vector of the columns");
     return matmul(b, node, 0, 1, linear, bias ? bias_of(b, node, bias_index) : -1,
                   tn_b_value(b, node->outputs[0]));
 }
@@ -82,13 +86,15 @@ bool tn_map_MatMulAdd(tn_builder *b, tenon_node *node) {
     if (!check_operands(b, node, 1, 2) || (beta != 0 && !tn_b_check(b, node, self)))
         return false;
     if (beta != 0 && beta != 1)
-        return tn_refuse(b, "oneDNN has no beta");
+        return tn_refuse(b, TENON_REASON_ATTRIBUTE, "its beta is %g, and oneDNN adds with 1 only",
+                         beta);
     int last = tn_b_value(b, node->outputs[0]);
     if (beta == 1 && alpha == 1 && vector_bias(self, out))
         return matmul(b, node, 1, 2, false, bias_of(b, node, 0), last);
     if (beta == 1 &&
         !(tn_view_dense(self) && (!tn_same_shape(self, out) || tn_same_layout(self, out))))
-        return tn_refuse(b, "its addend is strided");
+        return tn_refuse(b, TENON_REASON_LAYOUT,
+                         "its addend is neither dense nor laid out as the result");
 
     bool scaled = alpha != 1, added = beta == 1;
     int product = scaled || added ? tn_b_inner(b, out->dtype, out->rank, out->shape) : last;
@@ -151,19 +157,31 @@ static bool check_attention(tn_builder *b, tenon_node *node) {
         if (!tn_b_check(b, node, view) || !matrix(b, view))
             return false;
         if (view->rank != 4 || view->shape[0] != out->shape[0] || view->shape[1] != out->shape[1])
-            return tn_refuse(b, "oneDNN's attention needs equal batches and heads");
+            return tn_refuse(b, TENON_REASON_OPERANDS,
+                             "oneDNN's attention needs equal batches and heads");
     }
     if (out->dtype != TENON_FLOAT32)
-        return tn_refuse(b, "oneDNN would round scores to %s", tenon_dtype_text(out->dtype));
+        return tn_refuse(b, TENON_REASON_ACCURACY, "oneDNN would round scores to %s",
+                         tenon_dtype_text(out->dtype));
     if (tn_arg_float(node, DROPOUT, 0) != 0)
-        return tn_refuse(b, "it has dropout");
+        return tn_refuse(b, TENON_REASON_ATTRIBUTE,
+                         "its dropout_p is not 0, and oneDNN's attention has no dropout");
     if (mask && (!tn_b_check(b, node, mask) || mask->rank < 2 || !mask_is_safe(mask)))
         return tn_refuse(
-            b, "its mask might hide whole rows, which gives 0 in PyTorch and NaN in oneDNN");
+            b, TENON_REASON_ACCURACY,
+            "its mask might hide whole rows, which gives 0 in PyTorch and NaN in oneDNN");
     if (tn_arg_bool(node, CAUSAL) && b->options->backend == TENON_BACKEND_AUTO)
-        return tn_refuse(b, "the kernel skips what the causal mask hides, oneDNN computes it");
+        return tn_refuse(b, TENON_REASON_KERNEL_FASTER,
+                         "it is causal: the kernel skips the half of the scores that the mask "
+                         "hides, oneDNN computes "
+                         "them");
     if (out->shape[0] * out->shape[1] <= 2 * b->options->threads)
-        return tn_refuse(b, "oneDNN's attention needs more than two heads a thread");
+        return tn_refuse(b, TENON_REASON_ONEDNN_SLOW,
+                         "it has %lld heads; oneDNN's attention is the faster one from %d on, more "
+                         "than two for each "
+                         "of %d threads",
+                         (long long)(out->shape[0] * out->shape[1]), 2 * b->options->threads + 1,
+                         b->options->threads);
     return result(b, out);
 }
 

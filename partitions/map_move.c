@@ -6,20 +6,21 @@ bool tn_map_Concat(tn_builder *b, tenon_node *node) {
     const tenon_arg *list = &node->args[0];
     int tensors[TN_LOWERED_INPUTS], count = 0;
     if (list->count > TN_LOWERED_INPUTS)
-        return tn_refuse(b, "oneDNN joins %d tensors at most", TN_LOWERED_INPUTS);
+        return tn_refuse(b, TENON_REASON_OPERANDS, "oneDNN joins %d tensors at most",
+                         TN_LOWERED_INPUTS);
     if (!tn_b_check(b, node, out))
         return false;
     if (!tn_view_dense(out))
-        return tn_refuse(b, "its result is strided");
+        return tn_refuse(b, TENON_REASON_LAYOUT, "its result is strided");
     for (int i = 0; i < list->count; i++) {
         const tenon_arg *item = &list->as.list[i];
         if (item->kind != TENON_ARG_VALUE)
-            return tn_refuse(b, "an operand is no tensor");
+            return tn_refuse(b, TENON_REASON_OPERANDS, "an operand is no tensor");
         const tenon_view *view = &b->views[item->as.value->id];
         if (!tn_b_check(b, node, view))
             return false;
         if (view->rank != out->rank)
-            return tn_refuse(b, "an operand is empty");
+            return tn_refuse(b, TENON_REASON_OPERANDS, "an operand is empty");
         tensors[count++] = tn_b_value(b, item->as.value);
     }
     int64_t dim = tn_arg_int(node, 1, 0);
@@ -34,7 +35,7 @@ bool tn_map_Reorder(tn_builder *b, tenon_node *node) {
     if (!tn_b_check(b, node, in))
         return false;
     if (in->rank < 1 || in->rank > 6 || !tn_view_dense(in) || !tn_view_dense(out))
-        return tn_refuse(b, "it copies from a strided view");
+        return tn_refuse(b, TENON_REASON_LAYOUT, "it copies from a strided view");
     tn_b_op(b, dnnl_graph_op_reorder, tn_b_value(b, tn_arg_value(node, 0)), -1, -1,
             tn_b_value(b, node->outputs[0]));
     return true;

@@ -8,7 +8,7 @@ static bool dense_like(tn_builder *b, tenon_node *node) {
     if (!tn_b_check(b, node, in))
         return false;
     return (tn_view_dense(in) && tn_same_layout(in, tn_b_out_view(b, node, 0))) ||
-           tn_refuse(b, "its operand is strided");
+           tn_refuse(b, TENON_REASON_LAYOUT, "its operand is strided");
 }
 
 static bool softmax(tn_builder *b, tenon_node *node, dnnl_graph_op_kind_t kind) {
@@ -16,7 +16,7 @@ static bool softmax(tn_builder *b, tenon_node *node, dnnl_graph_op_kind_t kind) 
         return false;
     int rank = tn_b_view(b, node, 0)->rank;
     if (rank == 0)
-        return tn_refuse(b, "it is a single number");
+        return tn_refuse(b, TENON_REASON_OPERANDS, "it is a single number");
     int64_t dim = tn_arg_int(node, 1, -1);
     tn_b_op(b, kind, tn_b_value(b, tn_arg_value(node, 0)), -1, -1, tn_b_value(b, node->outputs[0]));
     tn_b_set_int(b, dnnl_graph_op_attr_axis, dim < 0 ? dim + rank : dim);
@@ -50,7 +50,7 @@ static bool check_parameter(tn_builder *b, tenon_node *node, int index) {
     const tenon_view *view = tn_b_view(b, node, index);
     if (!view || (view->dtype == TENON_FLOAT32 && tenon_view_is_contiguous(view)))
         return true;
-    return tn_refuse(b, "oneDNN normalizes with dense float32 parameters only");
+    return tn_refuse(b, TENON_REASON_DTYPE, "oneDNN normalizes with dense float32 parameters only");
 }
 
 /* native_layer_norm(input, normalized_shape, weight, bias, eps). oneDNN normalizes one dimension,
@@ -62,7 +62,7 @@ bool tn_map_LayerNorm(tn_builder *b, tenon_node *node) {
         !check_parameter(b, node, 3))
         return false;
     if (!tenon_view_is_contiguous(in) || !tenon_view_is_contiguous(out) || in->rank < 1 || dims < 1)
-        return tn_refuse(b, "its operand is strided");
+        return tn_refuse(b, TENON_REASON_LAYOUT, "its operand is strided");
     bool affine = tn_arg_value(node, 2) || tn_arg_value(node, 3);
     int64_t size = 1;
     for (int d = in->rank - dims; d < in->rank; d++)
@@ -92,12 +92,13 @@ bool tn_map_RMSNorm(tn_builder *b, tenon_node *node) {
 #if DNNL_VERSION_MAJOR > 3 || DNNL_VERSION_MINOR >= 11
     const tenon_view *in = tn_b_view(b, node, 0), *weight = tn_b_view(b, node, 2);
     if (!b->caps->rms_norm)
-        return tn_refuse(b, "RMSNorm needs oneDNN 3.11");
+        return tn_refuse(b, TENON_REASON_VERSION, "RMSNorm needs oneDNN 3.11");
     if (!tn_b_check(b, node, in) || !check_parameter(b, node, 2))
         return false;
     if (node->args[1].count != 1 || in->rank < 2 || in->rank > 5 || !tenon_view_is_contiguous(in) ||
         !tenon_view_is_contiguous(tn_b_out_view(b, node, 0)))
-        return tn_refuse(b, "oneDNN's RMSNorm is over the last of two to five dense dimensions");
+        return tn_refuse(b, TENON_REASON_LAYOUT,
+                         "oneDNN's RMSNorm is over the last of two to five dense dimensions");
     /* PyTorch's default is the epsilon of the dtype it computes in. */
     double eps = tn_arg_float(node, 3, 1.1920928955078125e-07);
     int gamma = weight ? parameter(b, node, 2, in->shape[in->rank - 1], 1, TENON_FLOAT32) : -1;
@@ -107,7 +108,7 @@ bool tn_map_RMSNorm(tn_builder *b, tenon_node *node) {
     return true;
 #else
     (void)node;
-    return tn_refuse(b, "RMSNorm needs oneDNN 3.11");
+    return tn_refuse(b, TENON_REASON_VERSION, "RMSNorm needs oneDNN 3.11");
 #endif
 }
 
@@ -118,7 +119,8 @@ bool tn_map_GroupNorm(tn_builder *b, tenon_node *node) {
         !check_parameter(b, node, 2))
         return false;
     if (in->rank < 3 || in->rank > 5)
-        return tn_refuse(b, "oneDNN needs a batch, channels and one to three more dimensions");
+        return tn_refuse(b, TENON_REASON_OPERANDS,
+                         "oneDNN needs a batch, channels and one to three more dimensions");
     bool affine = tn_arg_value(node, 1) || tn_arg_value(node, 2);
     int64_t channels = in->shape[1];
     int gamma = affine ? parameter(b, node, 1, channels, 1, TENON_FLOAT32) : -1;
@@ -140,7 +142,8 @@ bool tn_map_BatchNormInference(tn_builder *b, tenon_node *node) {
     if (!tn_b_one_output(b, node) || !dense_like(b, node))
         return false;
     if (in->rank < 2 || in->rank > 5)
-        return tn_refuse(b, "oneDNN needs a batch, channels and up to three more dimensions");
+        return tn_refuse(b, TENON_REASON_OPERANDS,
+                         "oneDNN needs a batch, channels and up to three more dimensions");
     int list[5] = {tn_b_value(b, tn_arg_value(node, 0))};
     for (int i = 1; i <= 4; i++) {
         if (!check_parameter(b, node, i))
@@ -218,13 +221,17 @@ static bool reduce(tn_builder *b, tenon_node *node, dnnl_graph_op_kind_t kind) {
     if (!tn_b_one_output(b, node) || !tn_b_check(b, node, in))
         return false;
     if (in->rank < 1 || in->rank > 5 || !tn_view_dense(in) || !tn_view_dense(out))
-        return tn_refuse(b, "its operand is strided, or has no or more than five dimensions");
+        return tn_refuse(b, TENON_REASON_LAYOUT,
+                         "its operand is strided, or has no or more than five dimensions");
     int count = reduced_dims(node, in->rank, axes);
     if (count < 0)
-        return tn_refuse(b, "its dimensions are not numbers");
+        return tn_refuse(b, TENON_REASON_ATTRIBUTE,
+                         "the dimensions that it reduces are not numbers");
     if (!innermost(in, axes, count))
         return (kind == dnnl_graph_op_reduce_mean && mean_by_pooling(b, node, axes, count)) ||
-               tn_refuse(b, "oneDNN reduces quickly over what lies innermost in memory only");
+               tn_refuse(b, TENON_REASON_ONEDNN_SLOW,
+                         "oneDNN reduces dimensions that do not lie innermost in memory in its "
+                         "reference code only");
     bool keeps = keep >= 0 && tn_arg_bool(node, keep);
     int src = tn_b_value(b, tn_arg_value(node, 0)), dst;
     if (out->rank == 0) {
@@ -254,6 +261,7 @@ REDUCE(ReduceProd, reduce_prod)
 bool tn_map_ReduceNorm(tn_builder *b, tenon_node *node) {
     double p = tn_arg_float(node, 1, 2);
     if (p != 1 && p != 2)
-        return tn_refuse(b, "oneDNN reduces to the norms 1 and 2 only");
+        return tn_refuse(b, TENON_REASON_ATTRIBUTE,
+                         "its p is %g, and oneDNN reduces to the norms 1 and 2 only", p);
     return reduce(b, node, p == 1 ? dnnl_graph_op_reduce_l1 : dnnl_graph_op_reduce_l2);
 }

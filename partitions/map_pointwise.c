@@ -12,7 +12,7 @@ static bool like(tn_builder *b, tenon_node *node) {
     if (!tn_b_check(b, node, in))
         return false;
     if (!tn_view_dense(in) || !tn_same_layout(in, tn_b_out_view(b, node, 0)))
-        return tn_refuse(b, "its operand is strided");
+        return tn_refuse(b, TENON_REASON_LAYOUT, "its operand is strided");
     return true;
 }
 
@@ -40,7 +40,7 @@ UNARY(Tanh, tanh)
 
 bool tn_map_Round(tn_builder *b, tenon_node *node) {
     if (tn_b_out_view(b, node, 0)->dtype != TENON_FLOAT32)
-        return tn_refuse(b, "oneDNN rounds float32 only");
+        return tn_refuse(b, TENON_REASON_DTYPE, "oneDNN rounds float32 only");
     return unary(b, node, dnnl_graph_op_round);
 }
 
@@ -57,7 +57,7 @@ bool tn_map_GELU(tn_builder *b, tenon_node *node) {
     bool tanh_form = form && strcmp(form, "tanh") == 0;
     /* Without the attribute oneDNN would take the erf form silently. */
     if (tanh_form && !b->caps->gelu_tanh)
-        return tn_refuse(b, "the tanh form of GELU needs oneDNN 3.9");
+        return tn_refuse(b, TENON_REASON_VERSION, "the tanh form of GELU needs oneDNN 3.9");
     if (!unary(b, node, dnnl_graph_op_gelu))
         return false;
 #if DNNL_VERSION_MAJOR > 3 || DNNL_VERSION_MINOR >= 9
@@ -65,15 +65,17 @@ bool tn_map_GELU(tn_builder *b, tenon_node *node) {
         tn_b_set_string(b, dnnl_graph_op_attr_mode, "gelu_tanh");
 #else
     if (tanh_form)
-        return tn_refuse(b, "this build knows oneDNN %d.%d only", DNNL_VERSION_MAJOR,
-                         DNNL_VERSION_MINOR);
+        return tn_refuse(b, TENON_REASON_VERSION, "this build knows oneDNN %d.%d only",
+                         DNNL_VERSION_MAJOR, DNNL_VERSION_MINOR);
 #endif
     return true;
 }
 
 bool tn_map_Elu(tn_builder *b, tenon_node *node) {
     if (tn_arg_float(node, 2, 1) != 1 || tn_arg_float(node, 3, 1) != 1)
-        return tn_refuse(b, "oneDNN's Elu has no scale and input_scale");
+        return tn_refuse(
+            b, TENON_REASON_ATTRIBUTE,
+            "its scale or input_scale is not 1, and oneDNN's Elu has no scale and input_scale");
     if (!unary(b, node, dnnl_graph_op_elu))
         return false;
     tn_b_set_float(b, dnnl_graph_op_attr_alpha, tn_arg_float(node, 1, 1));
@@ -91,7 +93,8 @@ bool tn_map_LeakyReLU(tn_builder *b, tenon_node *node) {
  * rounding only. */
 bool tn_map_SoftPlus(tn_builder *b, tenon_node *node) {
     if (tn_arg_float(node, 2, 20) < 20)
-        return tn_refuse(b, "oneDNN's SoftPlus has no threshold");
+        return tn_refuse(b, TENON_REASON_ATTRIBUTE,
+                         "its threshold is below 20, and oneDNN's SoftPlus has no threshold");
     if (!unary(b, node, dnnl_graph_op_softplus))
         return false;
     tn_b_set_float(b, dnnl_graph_op_attr_beta, tn_arg_float(node, 1, 1));
@@ -100,7 +103,8 @@ bool tn_map_SoftPlus(tn_builder *b, tenon_node *node) {
 
 static bool clamp(tn_builder *b, tenon_node *node, double min, double max) {
     if (isnan(min) || isnan(max) || min > max)
-        return tn_refuse(b, "its bounds are not in order");
+        return tn_refuse(b, TENON_REASON_ATTRIBUTE, "its bounds %g and %g are not in order", min,
+                         max);
     if (!unary(b, node, dnnl_graph_op_clamp))
         return false;
     tn_b_set_float(b, dnnl_graph_op_attr_min, min);
@@ -130,7 +134,7 @@ bool tn_map_SigmoidMultiply(tn_builder *b, tenon_node *node) {
     if (view->rank > 0)
         memcpy(b->tensors[gate].strides, view->strides, sizeof view->strides);
     else
-        return tn_refuse(b, "it is a single number");
+        return tn_refuse(b, TENON_REASON_OPERANDS, "it is a single number");
     tn_b_op(b, dnnl_graph_op_sigmoid, x, -1, -1, gate);
     tn_b_op(b, dnnl_graph_op_multiply, gate, x, -1, tn_b_value(b, node->outputs[0]));
     return true;
@@ -140,18 +144,20 @@ bool tn_map_SigmoidMultiply(tn_builder *b, tenon_node *node) {
 bool tn_map_TypeCast(tn_builder *b, tenon_node *node) {
     const tenon_view *in = tn_b_view(b, node, 0), *out = tn_b_out_view(b, node, 0);
     if (!in || in->dtype == out->dtype)
-        return tn_refuse(b, "a copy is done by a kernel");
+        return tn_refuse(b, TENON_REASON_KERNEL_FASTER,
+                         "it only copies, which a plain loop does as fast");
     for (int i = 0; i < 2; i++) {
         tenon_dtype dtype = i ? out->dtype : in->dtype;
         bool float32 = dtype == TENON_FLOAT32;
         if (!float32 && !(dtype == TENON_BFLOAT16 && b->caps->bfloat16) &&
             !(dtype == TENON_FLOAT16 && b->caps->float16))
-            return tn_refuse(b, "oneDNN does not cast %s here", tenon_dtype_text(dtype));
+            return tn_refuse(b, TENON_REASON_DTYPE, "oneDNN does not cast %s here",
+                             tenon_dtype_text(dtype));
     }
     if (in->dtype != TENON_FLOAT32 && out->dtype != TENON_FLOAT32)
-        return tn_refuse(b, "oneDNN does not cast bfloat16 to float16");
+        return tn_refuse(b, TENON_REASON_DTYPE, "oneDNN does not cast bfloat16 to float16");
     if (tenon_view_numel(out) == 0 || !tn_view_dense(in) || !tn_same_layout(in, out))
-        return tn_refuse(b, "its operand is empty or strided");
+        return tn_refuse(b, TENON_REASON_LAYOUT, "its operand is empty or strided");
     tn_b_op(b, dnnl_graph_op_type_cast, tn_b_value(b, tn_arg_value(node, 0)), -1, -1,
             tn_b_value(b, node->outputs[0]));
     return true;
@@ -163,8 +169,8 @@ bool tn_map_TypeCast(tn_builder *b, tenon_node *node) {
 static bool fits(tn_builder *b, const tenon_view *in, const tenon_view *out) {
     if (tn_same_shape(in, out))
         return (tn_view_dense(in) && tn_same_layout(in, out)) ||
-               tn_refuse(b, "its operands lie in different layouts");
-    return tn_view_dense(in) || tn_refuse(b, "an operand is strided");
+               tn_refuse(b, TENON_REASON_LAYOUT, "its operands lie in different layouts");
+    return tn_view_dense(in) || tn_refuse(b, TENON_REASON_LAYOUT, "an operand is strided");
 }
 
 /* The number that an argument is: a literal, or a constant of one element without dimensions, whose
@@ -192,7 +198,8 @@ static int operand(tn_builder *b, tenon_node *node, int index, double scale) {
     if (!tn_b_check(b, node, in) || !fits(b, in, out))
         return -1;
     if (scale != 1) {
-        tn_refuse(b, "oneDNN's binary ops have no alpha");
+        tn_refuse(b, TENON_REASON_ATTRIBUTE,
+                  "its alpha is not 1, and oneDNN's binary ops have no alpha");
         return -1;
     }
     return tn_b_value(b, tn_arg_value(node, index));
@@ -205,11 +212,12 @@ static bool binary(tn_builder *b, tenon_node *node, dnnl_graph_op_kind_t kind, i
     const tenon_view *out = tn_b_out_view(b, node, 0);
     const tenon_view *x = tn_b_view(b, node, first), *y = tn_b_view(b, node, second);
     if (!(x && tn_same_shape(x, out)) && !(y && tn_same_shape(y, out)))
-        return tn_refuse(b, "both operands are broadcast, which oneDNN does slowly");
+        return tn_refuse(b, TENON_REASON_ONEDNN_SLOW,
+                         "both operands are broadcast, which oneDNN does in its reference code");
     if (!tn_b_check(b, node, out))
         return false;
     if (!tn_view_dense(out))
-        return tn_refuse(b, "its result is strided");
+        return tn_refuse(b, TENON_REASON_LAYOUT, "its result is strided");
     int left = operand(b, node, first, 1);
     int right = left < 0 ? -1 : operand(b, node, second, scale);
     if (right < 0)
@@ -246,7 +254,8 @@ bool tn_map_Subtract(tn_builder *b, tenon_node *node) {
                    ? binary(b, node, dnnl_graph_op_add, 0, 1, -alpha)
                    : binary(b, node, dnnl_graph_op_subtract, 0, 1, alpha);
     if (alpha != 1)
-        return tn_refuse(b, "oneDNN's binary ops have no alpha");
+        return tn_refuse(b, TENON_REASON_ATTRIBUTE,
+                         "its alpha is not 1, and oneDNN's binary ops have no alpha");
     return binary(b, node, dnnl_graph_op_subtract, 1, 0, 1);
 }
 
@@ -266,7 +275,8 @@ bool tn_map_PReLU(tn_builder *b, tenon_node *node) {
     if (!like(b, node) || !tn_b_check(b, node, slope))
         return false;
     if (tn_b_view(b, node, 0)->rank < 2 || !tenon_view_is_contiguous(slope))
-        return tn_refuse(b, "oneDNN's PReLU needs a channel dimension and a dense slope");
+        return tn_refuse(b, TENON_REASON_OPERANDS,
+                         "oneDNN's PReLU needs a channel dimension and a dense slope");
     int64_t size = tenon_view_numel(slope);
     static const int64_t one = 1;
     int weight = slope->rank == 1 ? tn_b_value(b, tn_arg_value(node, 1))
@@ -286,7 +296,7 @@ bool tn_map_Select(tn_builder *b, tenon_node *node) {
     if (!tn_b_check(b, node, out))
         return false;
     if (!cond || cond->dtype != TENON_BOOL)
-        return tn_refuse(b, "oneDNN's Select needs a bool condition");
+        return tn_refuse(b, TENON_REASON_DTYPE, "oneDNN's Select needs a bool condition");
     if (!fits(b, cond, out))
         return false;
     int tensors[2];
@@ -294,7 +304,8 @@ bool tn_map_Select(tn_builder *b, tenon_node *node) {
         const tenon_view *view = tn_b_view(b, node, 1 + i);
         bool whole = view && tn_same_shape(view, out);
         if (!b->caps->select_safe && !(whole && tn_same_shape(cond, out)))
-            return tn_refuse(b, "before oneDNN 3.8 a broadcast Select turns infinities into NaN");
+            return tn_refuse(b, TENON_REASON_VERSION,
+                             "before oneDNN 3.8 a broadcast Select turns infinities into NaN");
         tensors[i] = operand(b, node, 1 + i, 1);
         if (tensors[i] < 0)
             return false;

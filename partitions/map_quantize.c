@@ -11,12 +11,14 @@ static bool whole_range(tn_builder *b, const tenon_node *node, tenon_dtype dtype
                  : dtype == TENON_UINT8
                      ? tn_arg_int(node, min, 0) == 0 && tn_arg_int(node, min + 1, 0) == 255
                      : false;
-    return whole || tn_refuse(b, "oneDNN quantizes to the whole range of int8 or uint8 only");
+    return whole || tn_refuse(b, TENON_REASON_ATTRIBUTE,
+                              "oneDNN quantizes to the whole range of int8 or uint8 only");
 }
 
 static bool check_layout(tn_builder *b, const tenon_view *in, const tenon_view *out) {
     if (in->rank < 1 || tenon_view_numel(in) == 0 || !tn_view_dense(in) || !tn_same_layout(in, out))
-        return tn_refuse(b, "its operand is strided, empty or a single number");
+        return tn_refuse(b, TENON_REASON_LAYOUT,
+                         "its operand is strided, empty or a single number");
     return true;
 }
 
@@ -36,7 +38,7 @@ static bool per_tensor(tn_builder *b, tenon_node *node, dnnl_graph_op_kind_t kin
     float scale = (float)tn_arg_float(node, 1, 1);
     int64_t zero = tn_arg_int(node, 2, 0);
     if (!(scale > 0))
-        return tn_refuse(b, "its scale is not positive");
+        return tn_refuse(b, TENON_REASON_ATTRIBUTE, "its scale is not positive");
     tn_b_op(b, kind, tn_b_value(b, tn_arg_value(node, 0)), -1, -1, tn_b_value(b, node->outputs[0]));
     return set_scales(b, -1, 1, &scale, &zero);
 }
@@ -48,11 +50,11 @@ static bool per_channel(tn_builder *b, tenon_node *node, dnnl_graph_op_kind_t ki
     int64_t axis = tn_arg_int(node, 3, 0);
     axis += axis < 0 ? in->rank : 0;
     if (!scales || !scales->data || (zeros && !zeros->data))
-        return tn_refuse(b, "its scales are no constants");
+        return tn_refuse(b, TENON_REASON_OPERANDS, "its scales are no constants");
     int64_t count = tenon_view_numel(scales);
     if (scales->rank != 1 || count != in->shape[axis] ||
         (zeros && (zeros->rank != 1 || zeros->shape[0] != count)))
-        return tn_refuse(b, "it has not one scale a channel");
+        return tn_refuse(b, TENON_REASON_OPERANDS, "it has not one scale a channel");
     float *numbers = tn_arena_array(&b->arena, (size_t)count, sizeof *numbers);
     int64_t *points = tn_arena_array(&b->arena, (size_t)count, sizeof *points);
     if (!numbers || !points) {
@@ -63,13 +65,14 @@ static bool per_channel(tn_builder *b, tenon_node *node, dnnl_graph_op_kind_t ki
         size_t at = (size_t)(i * scales->strides[0]) * tenon_dtype_size(scales->dtype);
         numbers[i] = (float)tn_load_float((const char *)scales->data + at, scales->dtype);
         if (!(numbers[i] > 0))
-            return tn_refuse(b, "a scale is not positive");
+            return tn_refuse(b, TENON_REASON_ATTRIBUTE, "scale number %lld is not positive",
+                             (long long)i);
         if (zeros) {
             at = (size_t)(i * zeros->strides[0]) * tenon_dtype_size(zeros->dtype);
             points[i] = tn_load_int((const char *)zeros->data + at, zeros->dtype);
         }
         if (points[i] != 0)
-            return tn_refuse(b, "oneDNN has no zero points by channel");
+            return tn_refuse(b, TENON_REASON_ATTRIBUTE, "oneDNN has no zero points by channel");
     }
     tn_b_op(b, kind, tn_b_value(b, tn_arg_value(node, 0)), -1, -1, tn_b_value(b, node->outputs[0]));
     return set_scales(b, (int)axis, (int)count, numbers, NULL);
@@ -79,7 +82,7 @@ bool tn_map_Quantize(tn_builder *b, tenon_node *node) {
     const tenon_view *in = tn_b_view(b, node, 0), *out = tn_b_out_view(b, node, 0);
     bool channels = strstr(node->op->name, "per_channel") != NULL;
     if (!in || in->dtype != TENON_FLOAT32)
-        return tn_refuse(b, "oneDNN quantizes float32 only");
+        return tn_refuse(b, TENON_REASON_DTYPE, "oneDNN quantizes float32 only");
     if (!check_layout(b, in, out) || !whole_range(b, node, out->dtype, channels ? 4 : 3))
         return false;
     return channels ? per_channel(b, node, dnnl_graph_op_quantize)
@@ -90,7 +93,8 @@ bool tn_map_Dequantize(tn_builder *b, tenon_node *node) {
     const tenon_view *in = tn_b_view(b, node, 0), *out = tn_b_out_view(b, node, 0);
     bool channels = strstr(node->op->name, "per_channel") != NULL;
     if (!in || (in->dtype != TENON_INT8 && in->dtype != TENON_UINT8) || out->dtype != TENON_FLOAT32)
-        return tn_refuse(b, "oneDNN dequantizes int8 and uint8 to float32 only");
+        return tn_refuse(b, TENON_REASON_DTYPE,
+                         "oneDNN dequantizes int8 and uint8 to float32 only");
     if (!check_layout(b, in, out))
         return false;
     return channels ? per_channel(b, node, dnnl_graph_op_dequantize)

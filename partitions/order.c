@@ -108,7 +108,7 @@ static tenon_status dissolve(orderer *o) {
     tn_partition *gone = &set->items[worst];
     for (int i = 0; i < gone->node_count; i++) {
         o->owner[gone->nodes[i]->order] = -1;
-        TN_TRY(tn_set_reason(gone->nodes[i],
+        TN_TRY(tn_set_reason(gone->nodes[i], TENON_REASON_CIRCLE,
                              "the oneDNN partition %s would wait for a step that waits for it",
                              gone->ops));
     }

@@ -8,8 +8,11 @@
  * ops (16,384 ops fit 1 MiB). */
 #define STRETCH 512
 
+#define VIEW_REASON "it only renames memory: strides express it, and nothing runs"
+
 bool tn_map_none(tn_builder *b, tenon_node *node) {
-    return tn_refuse(b, "%s is not in oneDNN Graph's op set", node->op->name);
+    return tn_refuse(b, TENON_REASON_NOT_IN_OP_SET, "%s is not in oneDNN Graph's op set",
+                     node->op->name);
 }
 
 static const struct {
@@ -38,9 +41,10 @@ const char *tn_onednn_text(int id) {
 bool tn_map_node(tn_builder *b, tenon_node *node) {
     int id = node->op->id;
     if (node->op->kind == TN_OP_VIEW)
-        return tn_refuse(b, "it only renames memory");
+        return tn_refuse(b, TENON_REASON_VIEW, VIEW_REASON);
     if (id < 0 || id >= TN_OP_COUNT || !maps[id].map)
-        return tn_refuse(b, "%s is not in oneDNN Graph's op set", node->op->name);
+        return tn_refuse(b, TENON_REASON_NOT_IN_OP_SET, "%s is not in oneDNN Graph's op set",
+                         node->op->name);
     return maps[id].map(b, node);
 }
 
@@ -116,6 +120,14 @@ static size_t count_weights(const tn_partitions *set, const tenon_view *views) {
     return bytes;
 }
 
+static tenon_status set_reference_reason(tenon_node *node) {
+    if (node->op->kind == TN_OP_VIEW)
+        return tn_set_reason(node, TENON_REASON_VIEW, VIEW_REASON);
+    return tn_set_reason(node, TENON_REASON_BACKEND,
+                         "the reference backend was asked for, which runs everything in Tenon's "
+                         "kernels");
+}
+
 tenon_status tn_partitions_create(tenon_graph *graph, const tenon_view *views,
                                   const tn_partition_options *options, tn_partitions **out) {
     tenon_status status = TENON_OK;
@@ -126,7 +138,7 @@ tenon_status tn_partitions_create(tenon_graph *graph, const tenon_view *views,
     tn_engine_enter();
     if (options->backend == TENON_BACKEND_REFERENCE) {
         for (tenon_node *node = graph->first; node; node = node->next)
-            TN_GOTO(tn_set_reason(node, "the reference backend runs everything in kernels"));
+            TN_GOTO(set_reference_reason(node));
     } else {
         TN_GOTO(find_all(set, graph, views, options));
     }

@@ -5,7 +5,7 @@
 
 #include "core/graph.h"
 #include "core/kernel.h"
-#include <tenon/session.h>
+#include <tenon/explain.h>
 
 /* What the sets of several input shapes of one model share: partitions, and with them packed
  * weights. */
@@ -20,7 +20,8 @@ typedef struct tn_partition_options {
     bool pack_weights;           /* keep weights packed: faster, for a second copy of each weight */
     tn_partition_family *family; /* of a model of which several shapes are compiled; NULL: none.
                                   * Sets of one family may be created by several threads */
-    tn_isa isa; /* cap on oneDNN's ISA; it holds for the process from the first call on */
+    tn_isa isa;   /* cap on oneDNN's ISA; it holds for the process from the first call on */
+    bool dry_run; /* finds partitions, but compiles none: they cannot be executed */
 } tn_partition_options;
 
 /* Output `out` may be given the memory of input `in` when nothing reads that input afterwards.
@@ -29,6 +30,13 @@ typedef struct tn_partition_inplace {
     int32_t in, out;
 } tn_partition_inplace;
 
+/* A value that a partition reads and another step makes: why the two did not fuse. */
+typedef struct tn_boundary {
+    tenon_value *value;
+    tenon_reason kind;
+    const char *reason;
+} tn_boundary;
+
 /* Nodes that one compiled oneDNN partition computes. */
 typedef struct tn_partition {
     tenon_node **nodes;    /* in the graph's order */
@@ -36,8 +44,12 @@ typedef struct tn_partition {
     tenon_value **outputs; /* each once; all must be given memory */
     tn_partition_inplace *inplace;
     int32_t node_count, input_count, output_count, inplace_count;
-    const char *ops;    /* "Convolution+ReLU" */
-    const char *reason; /* why it begins where it does */
+    const char *ops;         /* "Convolution+ReLU" */
+    const char *reason;      /* why it begins where it does */
+    tn_boundary *boundaries; /* one for each value that another step makes */
+    int32_t boundary_count;
+    tenon_reason reason_kind;
+    int32_t op_count; /* of oneDNN */
     struct tn_compiled *compiled;
 } tn_partition;
 

@@ -1,6 +1,5 @@
 #include "partitions/policy.h"
 #include "core/fail.h"
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,6 +85,11 @@ bool tn_kind_binary(dnnl_graph_op_kind_t kind) {
     return weight_of(kind) == BINARY;
 }
 
+bool tn_kind_starts(dnnl_graph_op_kind_t kind) {
+    op_weight w = weight_of(kind);
+    return w == HEAVY || w == PASS;
+}
+
 /* ---- What is worth a partition ---- */
 
 /* Measured with oneDNN 3.7.2 on AVX-512 against Tenon's kernels. One execution costs 2 microseconds
@@ -112,58 +116,88 @@ static double products(const tn_builder *b, const tn_lowered *op) {
                                                  : (double)elements(b, op->in[0]) * taps;
 }
 
-const char *tn_not_worth(const tn_builder *b, const int32_t *members, int32_t count) {
-    if (b->options->backend != TENON_BACKEND_AUTO)
-        return NULL;
-    bool heavy = false, pass = false, costly = false;
-    double work = 0;
-    int64_t largest = 0;
-    int32_t nodes = 1;
+/* What a partition has to do. */
+typedef struct amount {
+    bool heavy, pass, costly;
+    double products;
+    int64_t largest; /* elements of the largest operand or result */
+    int32_t nodes;
+} amount;
+
+static amount amount_of(const tn_builder *b, const int32_t *members, int32_t count) {
+    amount a = {.nodes = 1};
     for (int32_t i = 0; i < count; i++) {
         const tn_lowered *op = &b->ops[members[i]];
         op_weight w = weight_of(op->kind);
         int64_t size = elements(b, op->in[0]);
         int64_t out = op->out_count ? elements(b, op->out[0]) : 0;
         size = size > out ? size : out;
-        largest = size > largest ? size : largest;
-        heavy |= w == HEAVY;
-        pass |= w == PASS;
-        costly |= w == COSTLY;
-        nodes += i > 0 && op->node != b->ops[members[i - 1]].node;
-        work += w == HEAVY ? products(b, op) : 0;
+        a.largest = size > a.largest ? size : a.largest;
+        a.heavy |= w == HEAVY;
+        a.pass |= w == PASS;
+        a.costly |= w == COSTLY;
+        a.nodes += i > 0 && op->node != b->ops[members[i - 1]].node;
+        a.products += w == HEAVY ? products(b, op) : 0;
     }
-    if (heavy)
-        return work >= MIN_PRODUCTS || largest >= MIN_CHAIN_ELEMENTS
-                   ? NULL
-                   : "so small a product is done sooner by a plain loop than by a oneDNN partition";
-    if (pass)
-        return largest >= MIN_ELEMENTS
-                   ? NULL
-                   : "so small a tensor is done sooner by a plain loop than by a oneDNN partition";
-    if ((nodes > 1 || costly) && largest >= MIN_CHAIN_ELEMENTS)
-        return NULL;
-    return nodes > 1 ? "for a chain of light ops on so small a tensor plain loops are as fast"
-                     : "nothing fuses with this light op, and a plain loop is as fast by itself";
+    return a;
+}
+
+bool tn_worth(const tn_builder *b, const int32_t *members, int32_t count, tn_why *why) {
+    amount a = amount_of(b, members, count);
+    bool chain = a.nodes > 1 || a.costly;
+    why->kind = TENON_REASON_KERNEL_FASTER;
+    if (b->options->backend != TENON_BACKEND_AUTO ||
+        (a.heavy  ? a.products >= MIN_PRODUCTS || a.largest >= MIN_CHAIN_ELEMENTS
+         : a.pass ? a.largest >= MIN_ELEMENTS
+                  : chain && a.largest >= MIN_CHAIN_ELEMENTS))
+        return true;
+    if (a.heavy)
+        snprintf(why->text, sizeof why->text,
+                 "so small a product is done sooner by a plain loop than by a oneDNN partition: "
+                 "%.0f multiplications, and it pays from %.0f on",
+                 a.products, MIN_PRODUCTS);
+    else if (a.pass)
+        snprintf(why->text, sizeof why->text,
+                 "so small a tensor is done sooner by a plain loop than by a oneDNN partition: "
+                 "%lld elements, and it pays from %d on",
+                 (long long)a.largest, MIN_ELEMENTS);
+    else if (chain)
+        snprintf(why->text, sizeof why->text,
+                 "for light ops on so small a tensor plain loops are as fast: %lld elements, and a "
+                 "chain of them pays from %d on",
+                 (long long)a.largest, MIN_CHAIN_ELEMENTS);
+    else
+        snprintf(why->text, sizeof why->text,
+                 "nothing fuses with this light op, and on its %lld elements a plain loop is as "
+                 "fast by itself",
+                 (long long)a.largest);
+    return false;
 }
 
 /* ---- What oneDNN does slowly, in its reference code ---- */
 
-bool tn_starts_slowly(const tn_builder *b, const int32_t *members, int32_t count) {
+const tn_why *tn_starts_slowly(const tn_builder *b, const int32_t *members, int32_t count) {
+    static const tn_why norm = {TENON_REASON_ONEDNN_SLOW,
+                                "oneDNN's fast group norm for row-major memory takes no op behind "
+                                "it; with one it runs in reference code"};
+    static const tn_why lone = {TENON_REASON_ONEDNN_SLOW,
+                                "an elementwise oneDNN kernel takes no binary op behind it; with "
+                                "one it runs in reference code"};
     const tn_lowered *head = &b->ops[members[0]];
     if (count < 2)
-        return false;
+        return NULL;
     const tn_lowered *next = &b->ops[members[1]];
     const tn_lt *in = &b->tensors[head->in[0]];
     if (head->kind ==
         dnnl_graph_op_group_norm) /* its fast code for row-major memory takes no post-ops */
-        return in->rank > 2 && in->shape[1] > 1 && in->strides[1] != 1;
+        return in->rank > 2 && in->shape[1] > 1 && in->strides[1] != 1 ? &norm : NULL;
     op_weight w = weight_of(head->kind);
     if ((w != UNARY && w != COSTLY) || weight_of(next->kind) != BINARY)
-        return false;
+        return NULL;
     /* An elementwise primitive takes no post-ops. x * sigmoid(x) is one function to it. */
     bool swish = head->kind == dnnl_graph_op_sigmoid && next->kind == dnnl_graph_op_multiply &&
                  (next->in[0] == head->in[0] || next->in[1] == head->in[0]);
-    return !swish || count > 2;
+    return !swish || count > 2 ? &lone : NULL;
 }
 
 bool tn_fuses_slowly(const tn_builder *b, const tn_lowered *op) {
@@ -183,75 +217,4 @@ bool tn_fuses_slowly(const tn_builder *b, const tn_lowered *op) {
         }
     }
     return false;
-}
-
-/* ---- Sentences ---- */
-
-tenon_status tn_set_reason(tenon_node *node, const char *format, ...) {
-    char text[256];
-    va_list list;
-    va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
-    va_end(list);
-    /* Neighbours often have the same reason. */
-    const tenon_node *prev = node->prev;
-    if (prev && prev->reason && strcmp(prev->reason, text) == 0) {
-        node->reason = prev->reason;
-        return TENON_OK;
-    }
-    node->reason = tn_arena_strdup(&node->graph->arena, text);
-    return node->reason ? TENON_OK : tn_no_memory();
-}
-
-/* Why `second` did not join the partition of `first`, which makes its operand. */
-static void between(const tn_builder *b, const tn_partitions *set, const tn_lowered *first,
-                    const tn_lowered *second, const tenon_value *value, char *text, size_t room) {
-    const tn_partition *before = &set->items[first->item];
-    if (value && value->use_count > 1) {
-        snprintf(text, room, "'%s' has %lld uses; oneDNN fuses along values with one use",
-                 value->name, (long long)value->use_count);
-    } else if (before->node_count > b->caps->chain && weight_of(second->kind) < PASS) {
-        snprintf(text, room, "oneDNN %d.%d fuses at most %d ops behind another",
-                 b->caps->version / 10000, b->caps->version / 100 % 100, b->caps->chain);
-    } else {
-        snprintf(text, room, "oneDNN has no pattern that joins %s to %s before it",
-                 tn_dnnl_kind_text(second->kind), tn_dnnl_kind_text(first->kind));
-    }
-}
-
-/* Why a partition begins at `op`, the first of its ops. */
-static void begins(const tn_builder *b, const tn_partitions *set, const tn_lowered *op, char *text,
-                   size_t room) {
-    snprintf(text, room, "its operands are inputs and constants");
-    for (int i = 0; i < op->in_count; i++) {
-        const tn_lt *t = &b->tensors[op->in[i]];
-        const tenon_node *maker = t->value ? t->value->node : NULL;
-        if (!maker || b->views[t->value->id].data)
-            continue;
-        const tn_lowered *first = t->producer >= 0 ? &b->ops[t->producer] : NULL;
-        if (first && first->item >= 0)
-            between(b, set, first, op, t->value, text, room);
-        else if (maker->op->kind == TN_OP_VIEW)
-            snprintf(text, room, "'%s' comes through %s", t->value->name, maker->op->name);
-        else if (maker->reason)
-            snprintf(text, room, "'%s' comes from a kernel (%s)", t->value->name, maker->op->name);
-        else
-            snprintf(text, room,
-                     "the stretch of nodes that is given to oneDNN at once begins here");
-        return;
-    }
-}
-
-tenon_status tn_explain_partitions(tn_builder *b, tn_partitions *set, int32_t first) {
-    for (int32_t i = 0; i < b->op_count; i++) {
-        const tn_lowered *op = &b->ops[i];
-        if (op->item < first || set->items[op->item].reason)
-            continue;
-        char text[256];
-        begins(b, set, op, text, sizeof text);
-        set->items[op->item].reason = tn_arena_strdup(&set->arena, text);
-        if (!set->items[op->item].reason)
-            return tn_no_memory();
-    }
-    return TENON_OK;
 }

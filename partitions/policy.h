@@ -4,13 +4,13 @@
 
 #include "partitions/internal.h"
 
-/* NULL, or why the partition of b->ops[members[0..count)] is not worth its overhead with the
- * options given. */
-const char *tn_not_worth(const tn_builder *b, const int32_t *members, int32_t count);
+/* Whether the partition of b->ops[members[0..count)] is worth its overhead with the options given;
+ * `why` says why not. */
+bool tn_worth(const tn_builder *b, const int32_t *members, int32_t count, tn_why *why);
 
-/* Whether the first op of a partition would run in oneDNN's reference code with the others fused
- * behind it. */
-bool tn_starts_slowly(const tn_builder *b, const int32_t *members, int32_t count);
+/* Why the first op of a partition would run in oneDNN's reference code with the others fused
+ * behind it; NULL when it would not. */
+const tn_why *tn_starts_slowly(const tn_builder *b, const int32_t *members, int32_t count);
 
 /* Whether that would happen to a binary op's partition if the op fused with what makes its
  * operands. */
@@ -19,7 +19,16 @@ bool tn_fuses_slowly(const tn_builder *b, const tn_lowered *op);
 /* Add, Multiply and so on: ops of two operands that fuse behind others. */
 bool tn_kind_binary(dnnl_graph_op_kind_t kind);
 
-/* Writes the reason of each partition from set->items[first] on. */
+/* Ops that oneDNN fuses others behind, but hardly ever behind others: products, norms, poolings,
+ * reductions. */
+bool tn_kind_starts(dnnl_graph_op_kind_t kind);
+
+/* ---- why.c ---- */
+
+/* Adds what the operands of `node` are to the sentence of its refusal, where that tells more. */
+void tn_why_operands(tn_builder *b, const tenon_node *node);
+
+/* Writes reason and boundaries of each partition from set->items[first] on. */
 tenon_status tn_explain_partitions(tn_builder *b, tn_partitions *set, int32_t first);
 
 #endif

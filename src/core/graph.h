@@ -56,6 +56,7 @@ struct tenon_node {
     tn_use *uses; /* use_count: one for each VALUE in args, in order */
     const tn_source *source;
     const char *reason; /* why it runs where it runs, for `tenon explain`; NULL until then */
+    int reason_kind;    /* tenon_reason (explain.h) */
     int64_t mark;       /* free for a pass */
     uint32_t born;      /* graph->clock when it was made */
     bool erased;

@@ -368,11 +368,16 @@ static void commit_states(tenon_context *context, const tn_plan *plan) {
 
 static tenon_status run_steps(void *user) {
     tenon_context *context = user;
-    return tn_instance_run(context->current, &context->scratch);
+    return tn_instance_run(context->current, &context->scratch, context->timing);
 }
 
 tenon_status tenon_context_run(tenon_context *context, const tenon_view *inputs, int input_count,
                                tenon_view *outputs, int output_count) {
+    context->timed = false;
+    if (context->session->options.dry_run)
+        return tn_fail(TENON_UNSUPPORTED,
+                       "the session was made with the option dry_run, so nothing is compiled that "
+                       "could run");
     TN_TRY(prepare(context, inputs, input_count, outputs, output_count));
     tn_plan *plan = context->current->plan;
     tenon_status status = tn_threads_run(plan->threads, !context->session->options.keep_denormals,
@@ -382,6 +387,7 @@ tenon_status tenon_context_run(tenon_context *context, const tenon_view *inputs,
     TN_TRY(commit_outputs(context, plan, outputs));
     TN_TRY(commit_writes(context, plan, inputs));
     commit_states(context, plan);
+    context->timed = context->timing;
     for (int32_t i = 0; i < plan->output_count; i++) {
         if (outputs[i].data)
             continue;

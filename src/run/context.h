@@ -27,6 +27,7 @@ typedef struct tn_instance {
     tn_patch *patches; /* grouped by base */
     int64_t *first;    /* by base: its first patch; one more at the end */
     void **addresses;  /* by base: what the patched places hold */
+    int64_t *times;    /* by step: nanoseconds of the last run that was measured */
     int32_t base_count;
 } tn_instance;
 
@@ -54,13 +55,16 @@ struct tenon_context {
     tn_instance **instances;
     int32_t instance_count, instance_capacity;
     tn_instance *current;
+    bool timing; /* runs are to be measured */
+    bool timed;  /* the last one was, in current->times */
 };
 
 tenon_status tn_instance_create(tenon_context *context, tn_plan *plan, tn_instance **out);
 void tn_instance_destroy(tn_instance **instance);
 /* Points everything at these addresses, by base. */
 void tn_instance_patch(tn_instance *instance, void *const *addresses);
-tenon_status tn_instance_run(tn_instance *instance, tn_scratch *scratch);
+/* `timing`: notes how long each step takes. */
+tenon_status tn_instance_run(tn_instance *instance, tn_scratch *scratch, bool timing);
 
 /* The number of a base. */
 static inline int32_t tn_base_number(const tn_plan *plan, tn_base base, int32_t index) {

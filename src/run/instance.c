@@ -2,6 +2,7 @@
 #include "core/fail.h"
 #include "run/context.h"
 #include <stdlib.h>
+#include <time.h>
 
 typedef struct binder {
     tn_instance *instance;
@@ -90,11 +91,12 @@ static tenon_status bind_all(binder *b, tn_scratch *scratch) {
     instance->first = tn_arena_array(arena, bases + 1, sizeof *instance->first);
     instance->addresses = tn_arena_array(arena, bases, sizeof *instance->addresses);
     instance->steps = tn_arena_array(arena, (size_t)plan->step_count + 1, sizeof *instance->steps);
+    instance->times = tn_arena_array(arena, (size_t)plan->step_count + 1, sizeof *instance->times);
     instance->patches =
         tn_arena_array(arena, (size_t)plan->operand_count + 1, sizeof *instance->patches);
     b->next = tn_arena_array(arena, bases, sizeof *b->next);
     if (!instance->first || !instance->addresses || !instance->steps || !instance->patches ||
-        !b->next)
+        !instance->times || !b->next)
         return tn_no_memory();
     for (int32_t s = 0; s < plan->step_count; s++) {
         count_patches(b, plan->steps[s].in, plan->steps[s].in_count);
@@ -144,15 +146,24 @@ void tn_instance_patch(tn_instance *instance, void *const *addresses) {
     }
 }
 
-tenon_status tn_instance_run(tn_instance *instance, tn_scratch *scratch) {
+static int64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+tenon_status tn_instance_run(tn_instance *instance, tn_scratch *scratch, bool timing) {
     for (int32_t s = 0; s < instance->plan->step_count; s++) {
         tn_bound_step *step = &instance->steps[s];
+        int64_t start = timing ? now() : 0;
         if (step->kernel) {
             TN_TRY(step->kernel(&step->call));
             tn_scratch_reset(scratch);
         } else {
             TN_TRY(tn_partition_execute(step->partition, step->in, step->out));
         }
+        if (timing)
+            instance->times[s] = now() - start;
     }
     return TENON_OK;
 }

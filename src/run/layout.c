@@ -94,8 +94,8 @@ static bool view_output(tn_layout *layout, const tenon_node *node, int index,
 
 /* Inserts a row-major copy of `value` before `before`. */
 static tenon_status insert_copy(tn_layout *layout, tenon_graph *graph, tenon_node *before,
-                                const tenon_node *like, tenon_value *value, const char *reason,
-                                tenon_value **out) {
+                                const tenon_node *like, tenon_value *value, tenon_reason kind,
+                                const char *reason, tenon_value **out) {
     tenon_arg arg = tenon_arg_value(value);
     tenon_value *copy;
     TN_TRY(tn_graph_emit(graph, before, TN_OP_clone, NULL, like, &arg, 1, &copy));
@@ -104,7 +104,7 @@ static tenon_status insert_copy(tn_layout *layout, tenon_graph *graph, tenon_nod
     tn_layout_copy *record = tn_arena_alloc(&graph->arena, sizeof *record);
     if (!record)
         return tn_no_memory();
-    *record = (tn_layout_copy){copy->node, reason, layout->copies};
+    *record = (tn_layout_copy){copy->node, kind, reason, layout->copies};
     layout->copies = record;
     *out = copy;
     return TENON_OK;
@@ -186,8 +186,10 @@ static tenon_status view_node(tn_layout *layout, tenon_graph *graph, tenon_node 
         return TENON_OK;
     tenon_value *copy = tn_map_get(copies, input->name);
     if (!copy) {
-        TN_TRY(insert_copy(layout, graph, node, node, input,
-                           "a copy: the next view needs its elements in row-major order", &copy));
+        TN_TRY(insert_copy(layout, graph, node, node, input, TENON_REASON_LAYOUT_COPY,
+                           "a copy: no strides express the next view on this memory, so that it "
+                           "needs the elements in row-major order",
+                           &copy));
         TN_TRY(tn_map_put(copies, input->name, copy));
     }
     tenon_arg arg = tenon_arg_value(copy);
@@ -267,12 +269,12 @@ static bool claim(const tn_layout *layout, tenon_value *value, tn_map *claimed) 
 }
 
 static tenon_status own(tn_layout *layout, tenon_graph *graph, tn_use *use, tn_map *claimed,
-                        const char *reason) {
+                        tenon_reason kind, const char *reason) {
     tenon_value *value = use->value, *copy;
     if (claim(layout, value, claimed))
         return tn_map_put(claimed, owner_of(value)->name, value);
     TN_TRY(insert_copy(layout, graph, value->node ? value->node->next : graph->first, value->node,
-                       value, reason, &copy));
+                       value, kind, reason, &copy));
     tn_use_set(use, copy);
     return tn_map_put(claimed, copy->name, copy);
 }
@@ -280,16 +282,16 @@ static tenon_status own(tn_layout *layout, tenon_graph *graph, tn_use *use, tn_m
 static tenon_status own_results(tn_layout *layout, tenon_graph *graph, tn_map *claimed) {
     for (int i = 0; i < graph->output_count; i++) {
         if (graph->outputs[i].use)
-            TN_TRY(own(layout, graph, graph->outputs[i].use, claimed,
+            TN_TRY(own(layout, graph, graph->outputs[i].use, claimed, TENON_REASON_OUTPUT_COPY,
                        "a copy: the output needs row-major memory of its own"));
     }
     for (int i = 0; i < graph->write_count; i++) {
         tn_write *write = &graph->writes[i];
         if (write->target->kind == TENON_VALUE_BUFFER)
-            TN_TRY(own(layout, graph, write->use, claimed,
+            TN_TRY(own(layout, graph, write->use, claimed, TENON_REASON_STATE_COPY,
                        "a copy: the new state needs memory of its own"));
         else if (owner_of(write->use->value)->kind == TENON_VALUE_INPUT)
-            TN_TRY(own(layout, graph, write->use, claimed,
+            TN_TRY(own(layout, graph, write->use, claimed, TENON_REASON_STATE_COPY,
                        "a copy: an input is written with another input's value"));
     }
     return TENON_OK;

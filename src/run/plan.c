@@ -12,6 +12,7 @@ typedef struct planner {
     int32_t *root_of;   /* by value id; -1: none */
     int64_t *offset_of; /* bytes into that root */
     bool *owned;        /* by value id: a partition writes it, though a view node makes it */
+    int32_t *seen;      /* by value id: 1 + the step that was found to read it last */
 } planner;
 
 /* ---- Roots ---- */
@@ -80,7 +81,8 @@ static tenon_status make_roots(planner *p) {
     p->root_of = malloc(((size_t)count + 1) * sizeof *p->root_of);
     p->offset_of = calloc((size_t)count + 1, sizeof *p->offset_of);
     p->owned = calloc((size_t)count + 1, sizeof *p->owned);
-    if (!p->plan->roots || !p->root_of || !p->offset_of || !p->owned)
+    p->seen = calloc((size_t)count + 1, sizeof *p->seen);
+    if (!p->plan->roots || !p->root_of || !p->offset_of || !p->owned || !p->seen)
         return tn_no_memory();
     memset(p->root_of, 0xff, ((size_t)count + 1) * sizeof *p->root_of);
     const tn_partitions *set = p->plan->partitions;
@@ -117,6 +119,29 @@ static tenon_status make_operands(planner *p, tn_step *step, int in_count, int o
     return step->in && step->out ? TENON_OK : tn_no_memory();
 }
 
+/* Lists what the step of a kernel reads, each value once, and which of its outputs are wanted. */
+static tenon_status list_values(planner *p, tn_step *step) {
+    tenon_node *node = step->node;
+    int32_t mark = p->plan->step_count + 1;
+    size_t room = (size_t)node->use_count + (size_t)node->output_count + 1;
+    step->read = tn_arena_array(&p->plan->arena, room, sizeof(tenon_value *));
+    if (!step->read)
+        return tn_no_memory();
+    for (int i = 0; i < node->use_count; i++) {
+        tenon_value *value = node->uses[i].value;
+        if (value->scalar != TN_TENSOR || p->seen[value->id] == mark)
+            continue;
+        p->seen[value->id] = mark;
+        step->read[step->read_count++] = value;
+    }
+    step->written = step->read + step->read_count;
+    for (int i = 0; i < node->output_count; i++) {
+        if (step->out[i].root >= 0)
+            step->written[step->written_count++] = node->outputs[i];
+    }
+    return TENON_OK;
+}
+
 static tenon_status kernel_step(planner *p, tenon_node *node, tn_step *step) {
     step->node = node;
     step->copy = node->op->id == TN_OP_clone;
@@ -145,12 +170,16 @@ static tenon_status kernel_step(planner *p, tenon_node *node, tn_step *step) {
     }
     for (int i = 0; i < node->output_count; i++)
         step->out[i] = operand_of(p, node->outputs[i]);
-    return TENON_OK;
+    return list_values(p, step);
 }
 
 static tenon_status partition_step(planner *p, tn_partition *partition, tn_step *step) {
     step->partition = partition;
     step->node = partition->nodes[0];
+    step->read = partition->inputs;
+    step->read_count = partition->input_count;
+    step->written = partition->outputs;
+    step->written_count = partition->output_count;
     TN_TRY(make_operands(p, step, partition->input_count, partition->output_count));
     for (int i = 0; i < step->in_count; i++)
         step->in[i] = operand_of(p, partition->inputs[i]);
@@ -159,30 +188,60 @@ static tenon_status partition_step(planner *p, tn_partition *partition, tn_step 
     return TENON_OK;
 }
 
+static void find_sources(tn_plan *plan) {
+    for (const tenon_node *node = plan->graph->first; node; node = node->next) {
+        int32_t step = plan->step_of[node->order];
+        const tenon_value *from =
+            step < 0 ? tn_arg_value(node, tn_layout_view_param(node->op)) : NULL;
+        plan->source_of[node->order] =
+            from && from->node ? plan->source_of[from->node->order] : step;
+    }
+}
+
+/* Copies that the layout needed are there for reasons of their own, and so are views of them. */
+static void explain_copies(planner *p) {
+    for (const tn_layout_copy *copy = p->layout.copies; copy; copy = copy->next) {
+        copy->node->reason_kind = copy->kind;
+        copy->node->reason = copy->reason;
+        for (const tn_use *use = copy->node->outputs[0]->uses; use; use = use->next) {
+            if (use->node && use->node->op->kind == TN_OP_VIEW)
+                use->node->reason = "it renames the memory of a copy that was made for it, as no "
+                                    "strides express it on what was copied";
+        }
+    }
+}
+
 static tenon_status make_steps(planner *p) {
     tn_plan *plan = p->plan;
     const tn_partitions *set = plan->partitions;
     if (set->step_count >= INT32_MAX)
         return tn_fail(TENON_UNSUPPORTED, "the graph has more nodes than a plan can hold");
     plan->steps = tn_arena_array(&plan->arena, (size_t)set->step_count + 1, sizeof *plan->steps);
-    if (!plan->steps)
+    size_t nodes = (size_t)plan->graph->node_count + 1;
+    plan->step_of = tn_arena_array(&plan->arena, nodes, sizeof *plan->step_of);
+    plan->source_of = tn_arena_array(&plan->arena, nodes, sizeof *plan->source_of);
+    if (!plan->steps || !plan->step_of || !plan->source_of)
         return tn_no_memory();
+    memset(plan->step_of, 0xff, nodes * sizeof *plan->step_of);
     for (int64_t i = 0; i < set->step_count; i++) {
         const tn_partition_step *from = &set->steps[i];
         tn_step *step = &plan->steps[plan->step_count];
         if (from->partition) {
             TN_TRY(partition_step(p, from->partition, step));
+            for (int n = 0; n < from->partition->node_count; n++)
+                plan->step_of[from->partition->nodes[n]->order] = plan->step_count;
         } else if (from->node->op->kind == TN_OP_VIEW) {
             plan->view_count++;
             continue;
         } else {
             TN_TRY(kernel_step(p, from->node, step));
+            plan->step_of[from->node->order] = plan->step_count;
         }
         plan->operand_count += step->in_count + step->out_count;
         plan->step_count++;
     }
-    for (const tn_layout_copy *copy = p->layout.copies; copy; copy = copy->next)
-        copy->node->reason = copy->reason;
+    find_sources(plan);
+    explain_copies(p);
     return TENON_OK;
 }
 
@@ -476,9 +535,11 @@ static tenon_status make(planner *p, const tenon_view *inputs) {
     tn_partition_options options = {.backend = p->options->backend,
                                     .pack_weights = true,
                                     .family = p->options->family,
-                                    .isa = p->options->isa};
+                                    .isa = p->options->isa,
+                                    .dry_run = p->options->dry_run};
     TN_TRY(tn_layout_make(plan->graph, &p->layout));
     plan->threads = options.threads = choose_threads(p);
+    plan->dry_run = options.dry_run;
     TN_TRY(tn_partitions_create(plan->graph, p->layout.views, &options, &plan->partitions));
     plan->views = p->layout.views;
     p->layout.views = NULL;
@@ -519,6 +580,7 @@ tenon_status tn_plan_create(tenon_graph *graph, const tenon_view *inputs,
     free(p.root_of);
     free(p.offset_of);
     free(p.owned);
+    free(p.seen);
     if (status == TENON_OK)
         *out = p.plan;
     else

@@ -44,8 +44,9 @@ typedef struct tn_step {
     tenon_node *node;        /* the kernel's, or the partition's first */
     tn_kernel_fn kernel;
     tn_operand *in, *out;
-    int32_t *param_first; /* kernels: tn_call.first */
-    int32_t in_count, out_count;
+    int32_t *param_first;          /* kernels: tn_call.first */
+    tenon_value **read, **written; /* what it reads and writes, each value once */
+    int32_t in_count, out_count, read_count, written_count;
     bool copy; /* it only copies */
 } tn_step;
 
@@ -82,6 +83,9 @@ typedef struct tn_plan {
     tenon_graph *graph;
     tn_partitions *partitions;
     tenon_view *views; /* by value id */
+    int32_t *step_of;  /* by node->order; -1: a view */
+    int32_t
+        *source_of; /* by node->order: the step that makes its memory, -1: an input or constant */
     tn_root *roots;
     tn_step *steps;
     tn_plan_input *inputs;
@@ -92,6 +96,7 @@ typedef struct tn_plan {
     int64_t view_count; /* view nodes outside partitions */
     int64_t arena_bytes, operand_count;
     int threads;
+    bool dry_run;    /* nothing is compiled: it cannot run */
     atomic_bool ran; /* once at least */
 } tn_plan;
 
@@ -101,6 +106,7 @@ typedef struct tn_plan_options {
     int threads;
     tn_partition_family *family; /* of a model with several shapes; NULL for one */
     bool reuse;                  /* share memory between values; off only to find faults */
+    bool dry_run;                /* compile nothing */
     const char *const *states;   /* names of the session's buffers */
     int32_t state_count;
 } tn_plan_options;
@@ -130,11 +136,21 @@ static inline const tn_root *tn_plan_root(const tn_plan *plan, int32_t index, in
  * a first run. */
 void tn_plan_forget_weights(const tn_plan *plan);
 
+/* ---- cost.c ---- */
+
+/* Floating-point operations of a node whose shapes are known, as tenon_node_info counts them. */
+double tn_node_flops(const tenon_node *node);
+/* Elements of memory that the view names, each once. */
+int64_t tn_view_elements(const tenon_view *view);
+/* Bytes that `node` (NULL: a partition) reads of `value`. */
+int64_t tn_bytes_read(const tenon_node *node, const tenon_value *value, const tenon_view *view);
+
 /* ---- layout.c ---- */
 
 /* A node that copies, inserted by tn_layout_make; in the graph's arena. */
 typedef struct tn_layout_copy {
     tenon_node *node;
+    tenon_reason kind;
     const char *reason;
     struct tn_layout_copy *next;
 } tn_layout_copy;

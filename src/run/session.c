@@ -77,8 +77,11 @@ static tenon_status take_options(tenon_session *session, const tenon_session_opt
         options->max_shapes = DEFAULT_SHAPES;
     if (!options->passes)
         TN_TRY(tenon_passes_create(&session->passes));
-    session->plan_options = (tn_plan_options){
-        .backend = options->backend, .isa = isa, .threads = options->threads, .reuse = true};
+    session->plan_options = (tn_plan_options){.backend = options->backend,
+                                              .isa = isa,
+                                              .threads = options->threads,
+                                              .reuse = true,
+                                              .dry_run = options->dry_run};
     return take_precision(session);
 }
 

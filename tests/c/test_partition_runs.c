@@ -68,44 +68,61 @@ END_TEST
 
 typedef struct reason_case {
     const char *text;
-    const char *where;  /* value whose node, or partition, it is */
+    const char *where; /* value whose node, or partition, it is */
+    tenon_reason kind;
     const char *reason; /* part of it */
     tenon_backend backend;
 } reason_case;
 
+#define LINEAR(y, x) "%" y " = aten.linear(%" x ", %w)\n"
+#define MATMUL(body) G(IN("x", "float32[8, 64]") WEIGHT("w", "64, 64") body)
+
 static const reason_case reasons[] = {
-    {G(IN("x", "float32[4]") "%y = aten.sin(%x)\n" OUT("y")), "y",
+    {G(IN("x", "float32[4]") "%y = aten.sin(%x)\n" OUT("y")), "y", TENON_REASON_NOT_IN_OP_SET,
      "aten.sin is not in oneDNN Graph's op set", ONEDNN},
-    {G(IN("x", "float64[4]") "%y = aten.relu(%x)\n" OUT("y")), "y",
-     "oneDNN Graph does not compute it in float64", ONEDNN},
-    {G(IN("x", "int64[4]") "%y = aten.add.Tensor(%x, 1)\n" OUT("y")), "y",
+    {G(IN("x", "float64[4]") "%y = aten.relu(%x)\n" OUT("y")), "y", TENON_REASON_DTYPE,
+     "oneDNN Graph does not compute it in float64 (self float64[4]", ONEDNN},
+    {G(IN("x", "int64[4]") "%y = aten.add.Tensor(%x, 1)\n" OUT("y")), "y", TENON_REASON_DTYPE,
      "oneDNN Graph does not compute it in int64", ONEDNN},
-    {G(IN("x", "float32[4]") "%y = aten.relu(%x)\n" OUT("y")), "y",
-     "nothing fuses with this light op", TENON_BACKEND_AUTO},
+    {G(IN("x", "float32[4]") "%y = aten.relu(%x)\n" OUT("y")), "y", TENON_REASON_KERNEL_FASTER,
+     "nothing fuses with this light op, and on its 4 elements", TENON_BACKEND_AUTO},
     {G(IN("x", "float32[2, 4]") WEIGHT("w", "3, 4") "%y = aten.linear(%x, %w)\n" OUT("y")), "y",
-     "so small a product", TENON_BACKEND_AUTO},
-    {G(IN("x", "float32[4]") "%y = aten.relu(%x)\n" OUT("y")), "y", "the reference backend",
-     TENON_BACKEND_REFERENCE},
-    {G(IN("x", "float32[2, 4]") "%y = aten.view(%x, [8])\n" OUT("y")), "y",
+     TENON_REASON_KERNEL_FASTER, "24 multiplications, and it pays from 32768 on",
+     TENON_BACKEND_AUTO},
+    {G(IN("x", "float32[2, 4]") "%y = aten._softmax(%x, -1, false)\n" OUT("y")), "y",
+     TENON_REASON_KERNEL_FASTER, "8 elements, and it pays from 8192 on", TENON_BACKEND_AUTO},
+    {G(IN("x", "float32[4]") "%y = aten.gelu(%x)\n" OUT("y")), "y", TENON_REASON_KERNEL_FASTER,
+     "4 elements, and a chain of them pays from 65536 on", TENON_BACKEND_AUTO},
+    {G(IN("x", "float32[4]") "%y = aten.relu(%x)\n" OUT("y")), "y", TENON_REASON_BACKEND,
+     "the reference backend was asked for", TENON_BACKEND_REFERENCE},
+    {G(IN("x", "float32[2, 4]") "%y = aten.view(%x, [8])\n" OUT("y")), "y", TENON_REASON_VIEW,
      "it only renames memory", ONEDNN},
-    {G(IN("x", "float32[0, 4]") "%y = aten.relu(%x)\n" OUT("y")), "y", "a tensor is empty", ONEDNN},
-    {G(IN("x", "float32[4]") "%y = aten.elu(%x, 1, 2)\n" OUT("y")), "y", "no scale and input_scale",
-     ONEDNN},
-    {G(IN("x", "float32[8, 64]") WEIGHT(
-         "w", "64, 64") "%a = aten.linear(%x, %w)\n"
-                        "%b = aten.linear(%a, %w)\n%c = aten.add.Tensor(%b, %a)\n" OUT("c")),
-     "b", "'a' has 2 uses", ONEDNN},
-    {G(IN("x", "float32[8, 64]") WEIGHT("w", "64, 64") "%a = aten.linear(%x, %w)\n"
-                                                       "%b = aten.linear(%a, %w)\n" OUT("b")),
-     "b", "no pattern that joins MatMul to MatMul", ONEDNN},
-    {G(IN("x", "float32[8, 64]") WEIGHT("w", "64, 64") "%a = aten.sin(%x)\n"
-                                                       "%b = aten.linear(%a, %w)\n" OUT("b")),
-     "b", "'a' comes from a kernel (aten.sin)", ONEDNN},
-    {G(IN("x", "float32[8, 64]") WEIGHT("w", "64, 64") "%a = aten.view(%x, [-1, 64])\n"
-                                                       "%b = aten.linear(%a, %w)\n" OUT("b")),
-     "b", "'a' comes through aten.view", ONEDNN},
-    {G(IN("x", "float32[8, 64]") WEIGHT("w", "64, 64") "%b = aten.linear(%x, %w)\n" OUT("b")), "b",
+    {G(IN("x", "float32[2, 4]") "%y = aten.view(%x, [8])\n" OUT("y")), "y", TENON_REASON_VIEW,
+     "it only renames memory", TENON_BACKEND_REFERENCE},
+    {G(IN("x", "float32[0, 4]") "%y = aten.relu(%x)\n" OUT("y")), "y", TENON_REASON_OPERANDS,
+     "a tensor is empty (self float32[0, 4]", ONEDNN},
+    {G(IN("x", "float32[4]") "%y = aten.elu(%x, 1, 2)\n" OUT("y")), "y", TENON_REASON_ATTRIBUTE,
+     "no scale and input_scale", ONEDNN},
+    {G(IN("x", "float32[8, 6]") "%s = aten.slice.Tensor(%x, 1, 0, 3)\n"
+                                "%y = aten._softmax(%s, -1, false)\n" OUT("y")),
+     "y", TENON_REASON_LAYOUT, "self float32[8, 3] with strides [6, 1]", ONEDNN},
+    {MATMUL(LINEAR("a",
+                   "x") "%b = aten.relu(%a)\n%c = aten.tanh(%a)\n" OUT("b") "output \"c\" = %c\n"),
+     "b", TENON_REASON_SECOND_USE, "'a' has 2 uses, one of them in 'c' (aten.tanh)", ONEDNN},
+    {MATMUL(LINEAR("a", "x") "%b = aten.relu(%a)\n" OUT("b") "output \"a\" = %a\n"), "b",
+     TENON_REASON_SECOND_USE, "'a' is also a result of the model", ONEDNN},
+    {MATMUL(LINEAR("a", "x") LINEAR("b", "a") "%c = aten.add.Tensor(%b, %a)\n" OUT("c")), "b",
+     TENON_REASON_NO_PATTERN, "joins MatMul to what is before it: 'a', from MatMul", ONEDNN},
+    {MATMUL("%a = aten.sin(%x)\n%b = aten.relu(%a)\n" OUT("b")), "b", TENON_REASON_KERNEL_BEFORE,
+     "'a' comes from a kernel (aten.sin): aten.sin is not in oneDNN Graph's op set", ONEDNN},
+    {MATMUL(LINEAR("a", "x") "%v = aten.view(%a, [64, 8])\n%b = aten.relu(%v)\n" OUT("b")), "b",
+     TENON_REASON_VIEW_BETWEEN, "'v' comes through aten.view from 'a'", ONEDNN},
+    {MATMUL("%a = aten.view(%x, [-1, 64])\n" LINEAR("b", "a") OUT("b")), "b", TENON_REASON_START,
      "inputs and constants", ONEDNN},
+    {G(IN("x", "float32[6, 33]")
+           IN("z", "float32[6, 33]") "%a = aten.tanh(%x)\n%b = aten.mul.Tensor(%a, %z)\n" OUT("b")),
+     "b", TENON_REASON_ONEDNN_SLOW, "an elementwise oneDNN kernel takes no binary op behind it",
+     ONEDNN},
 };
 
 START_TEST(tells_why) {
@@ -114,14 +131,17 @@ START_TEST(tells_why) {
     steps *s = steps_make(graph, c->backend, 1, true);
     const tenon_node *node = tenon_graph_find_value(graph, c->where)->node;
     const char *reason = node->reason;
+    tenon_reason kind = (tenon_reason)node->reason_kind;
     for (int i = 0; i < s->set->count; i++) {
         for (int n = 0; n < s->set->items[i].node_count; n++) {
-            if (s->set->items[i].nodes[n] == node)
+            if (s->set->items[i].nodes[n] == node) {
                 reason = s->set->items[i].reason;
+                kind = s->set->items[i].reason_kind;
+            }
         }
     }
-    ck_assert_msg(reason && strstr(reason, c->reason), "'%s' has the reason '%s'", c->where,
-                  reason);
+    ck_assert_msg(kind == c->kind && reason && strstr(reason, c->reason),
+                  "'%s' has the reason %s: '%s'", c->where, tenon_reason_text(kind), reason);
     steps_free(s);
     tenon_graph_destroy(&graph);
 }

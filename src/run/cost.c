@@ -1,0 +1,271 @@
+/* What nodes cost: arithmetic and memory moved, as `tenon explain` tells them. */
+#include "run/plan.h"
+
+/* How the arithmetic of a kernel grows. */
+typedef enum cost {
+    MOVES,     /* none: it moves, converts or compares by index */
+    ELEMENT,   /* 1 for each element of the result */
+    QUANTIZE,  /* 2 for each: times the scale, plus the zero point */
+    INPUT,     /* 1 for each element of the first operand */
+    WINDOW,    /* 1 for each element of each window */
+    SOFTMAX,   /* 5 for each element: maximum, difference, exponential, sum, quotient */
+    RMS,       /* 5 for each: square, sum, scale, weight, and the mean's share */
+    NORM,      /* 8 for each: mean, difference, square, sum, scale, weight, bias */
+    BATCH,     /* 4 for each: difference, scale, weight, bias */
+    DOT,       /* 2 for each product that is summed, 1 for each element that is added */
+    DISTANCE,  /* 3 for each difference that is squared and summed */
+    CONV,      /* 2 for each tap */
+    ATTENTION, /* both products, and a softmax of the scores */
+    RECURRENT, /* 2 for each weight, row of the batch and moment */
+    LINEAR,    /* 2 for each of 2 taps a dimension */
+    CUBIC      /* 2 for each of 4 taps a dimension */
+} cost;
+
+/* By kernel, as ops.def names them: an operator with a kernel that is missing here does not
+ * compile. */
+enum {
+    of_adaptive_avg_pool = INPUT,
+    of_adaptive_max_pool = INPUT,
+    of_addmm = DOT,
+    of_addmv = DOT,
+    of_arange = MOVES,
+    of_as_strided_scatter = MOVES,
+    of_attention = ATTENTION,
+    of_avg_pool = WINDOW,
+    of_batch_norm = BATCH,
+    of_binary = ELEMENT,
+    of_cat = MOVES,
+    of_cdist = DISTANCE,
+    of_channel_shuffle = MOVES,
+    of_col2im = INPUT,
+    of_constant_pad = MOVES,
+    of_convolution = CONV,
+    of_copy = MOVES,
+    of_dequantize_per_channel = QUANTIZE,
+    of_dequantize_per_tensor = QUANTIZE,
+    of_dot = DOT,
+    of_edge_pad = MOVES,
+    of_embedding = MOVES,
+    of_eye = MOVES,
+    of_flip = MOVES,
+    of_full = MOVES,
+    of_gather = MOVES,
+    of_grid_sampler = LINEAR,
+    of_group_norm = NORM,
+    of_gru = RECURRENT,
+    of_im2col = MOVES,
+    of_index = MOVES,
+    of_index_put = MOVES,
+    of_index_select = MOVES,
+    of_index_write = MOVES,
+    of_layer_norm = NORM,
+    of_linear = DOT,
+    of_linspace = MOVES,
+    of_lstm = RECURRENT,
+    of_masked_scatter = MOVES,
+    of_masked_select = MOVES,
+    of_max_pool = WINDOW,
+    of_meshgrid = MOVES,
+    of_mm = DOT,
+    of_mv = DOT,
+    of_nonzero = MOVES,
+    of_nothing = MOVES,
+    of_one_hot = MOVES,
+    of_part_scatter = MOVES,
+    of_pixel_shuffle = MOVES,
+    of_quantize_per_channel = QUANTIZE,
+    of_quantize_per_tensor = QUANTIZE,
+    of_reduce = INPUT,
+    of_reduce_arg = INPUT,
+    of_repeat = MOVES,
+    of_repeat_interleave = MOVES,
+    of_rms_norm = RMS,
+    of_rnn_relu = RECURRENT,
+    of_rnn_tanh = RECURRENT,
+    of_roll = MOVES,
+    of_scan = INPUT,
+    of_scatter = MOVES,
+    of_search = MOVES,
+    of_softmax = SOFTMAX,
+    of_sort = MOVES,
+    of_take_along_dim = MOVES,
+    of_ternary = ELEMENT,
+    of_tri = MOVES,
+    of_unary = ELEMENT,
+    of_upsample_cubic = CUBIC,
+    of_upsample_cubic_aa = CUBIC,
+    of_upsample_linear = LINEAR,
+    of_upsample_linear_aa = LINEAR,
+    of_upsample_nearest = MOVES,
+    of_upsample_nearest_exact = MOVES
+};
+
+static const uint8_t costs[TN_OP_COUNT + 1] = {
+#define OP(id, schema, infer, kernel, map) [TN_OP_##id] = of_##kernel,
+#define VIEW(id, schema, infer, view)
+#define INPLACE(id, schema)
+#define LOWER(id, schema, infer)
+#define SYM(id, schema, eval)
+#include "core/ops.def"
+#undef OP
+#undef VIEW
+#undef INPLACE
+#undef LOWER
+#undef SYM
+};
+
+static double elements(const tenon_value *value) {
+    return value ? (double)tn_value_numel(value) : 0;
+}
+
+/* Elements of dimension `dim`, counted from the end when negative. */
+static double size(const tenon_value *value, int dim) {
+    dim += dim < 0 ? value->rank : 0;
+    return dim >= 0 && dim < value->rank ? (double)value->shape[dim] : 1;
+}
+
+/* Tensor operand number `index` among those that are there. */
+static const tenon_value *operand(const tenon_node *node, int index) {
+    for (int i = 0; i < node->use_count; i++) {
+        if (node->uses[i].value->scalar == TN_TENSOR && index-- == 0)
+            return node->uses[i].value;
+    }
+    return NULL;
+}
+
+/* linear, mm, bmm, mv and dot sum over the last dimension of the first operand; addmm, baddbmm and
+ * addmv over that of the second. */
+static double products(const tenon_node *node, double out) {
+    int beta = tn_op_param(node->op, "beta"), bias = tn_op_param(node->op, "bias");
+    const tenon_value *left = tn_arg_value(node, beta >= 0 ? 1 : 0);
+    bool added =
+        beta >= 0 ? tn_arg_float(node, beta, 1) != 0 : bias >= 0 && tn_arg_value(node, bias);
+    return left ? out * 2 * size(left, -1) + (added ? out : 0) : 0;
+}
+
+/* A transposed one gives each element of its input to each tap. */
+static double convolution(const tenon_node *node, double out) {
+    const tenon_value *weight = tn_arg_value(node, 1);
+    bool transposed = tn_arg_bool(node, 6);
+    double taps = size(weight, 0) > 0 ? elements(weight) / size(weight, 0) : 0;
+    double from = transposed ? elements(tn_arg_value(node, 0)) : out;
+    return 2 * from * taps + (tn_arg_value(node, 2) ? out : 0);
+}
+
+static double attention(const tenon_node *node, double out) {
+    const tenon_value *query = tn_arg_value(node, 0), *key = tn_arg_value(node, 1);
+    double keys = size(key, -2), depth = size(query, -1);
+    double scores = depth > 0 ? elements(query) / depth * keys : 0;
+    return 2 * scores * depth + 5 * scores + 2 * out * keys;
+}
+
+/* The matrices among the weights, for each moment and row of the batch: what the input has but its
+ * last dimension. */
+static double recurrent(const tenon_node *node) {
+    const tenon_value *input = tn_arg_value(node, 0);
+    int list = tn_op_param(node->op, "params");
+    double weights = 0;
+    if (!input || list < 0 || node->args[list].kind != TENON_ARG_LIST)
+        return 0;
+    for (int i = 0; i < node->args[list].count; i++) {
+        const tenon_arg *item = &node->args[list].as.list[i];
+        if (item->kind == TENON_ARG_VALUE && item->as.value->rank == 2)
+            weights += elements(item->as.value);
+    }
+    return size(input, -1) > 0 ? 2 * weights * elements(input) / size(input, -1) : 0;
+}
+
+static double window(const tenon_node *node, double out) {
+    int64_t sizes[TENON_MAX_RANK];
+    int list = tn_op_param(node->op, "kernel_size");
+    int dims = list < 0 ? 0 : node->op->params[list].fixed;
+    if (dims < 1 || dims > TENON_MAX_RANK || tn_arg_ints_of(node, list, sizes, dims) < 0)
+        return out;
+    for (int i = 0; i < dims; i++)
+        out *= (double)sizes[i];
+    return out;
+}
+
+static double taps(const tenon_node *node, double out, double each) {
+    out *= 2;
+    for (int d = 2; d < node->outputs[0]->rank; d++)
+        out *= each;
+    return out;
+}
+
+double tn_node_flops(const tenon_node *node) {
+    const tenon_value *first = operand(node, 0);
+    double out = node->output_count > 0 ? elements(node->outputs[0]) : 0;
+    if (node->op->id < 0 || node->op->id >= TN_OP_COUNT)
+        return out;
+    if (!first)
+        return 0;
+    switch ((cost)costs[node->op->id]) {
+    case MOVES:
+        return 0;
+    case ELEMENT:
+        return out;
+    case QUANTIZE:
+        return 2 * out;
+    case INPUT:
+        return elements(first);
+    case WINDOW:
+        return window(node, out);
+    case SOFTMAX:
+    case RMS:
+        return 5 * elements(first);
+    case NORM:
+        return 8 * elements(first);
+    case BATCH:
+        return 4 * elements(first);
+    case DOT:
+        return products(node, out);
+    case DISTANCE:
+        return 3 * out * size(first, -1);
+    case CONV:
+        return convolution(node, out);
+    case ATTENTION:
+        return attention(node, out);
+    case RECURRENT:
+        return recurrent(node);
+    case LINEAR:
+        return taps(node, out, 2);
+    case CUBIC:
+        return taps(node, out, 4);
+    }
+    return 0;
+}
+
+int64_t tn_view_elements(const tenon_view *view) {
+    int64_t named = 1;
+    for (int d = 0; d < view->rank; d++)
+        named *= view->strides[d] != 0 || view->shape[d] == 0 ? view->shape[d] : 1;
+    int64_t reach = tn_layout_span(view) / (int64_t)tenon_dtype_size(view->dtype);
+    return named < reach ? named : reach;
+}
+
+/* Operators that read their first operand by index. */
+static bool reads_by_index(const tenon_node *node) {
+    switch (node->op->id) {
+    case TN_OP_embedding:
+    case TN_OP_index_select:
+    case TN_OP_gather:
+    case TN_OP_index_Tensor:
+    case TN_OP_unsafe_index_Tensor:
+    case TN_OP_take_along_dim:
+        return true;
+    default:
+        return false;
+    }
+}
+
+int64_t tn_bytes_read(const tenon_node *node, const tenon_value *value, const tenon_view *view) {
+    if (view->dtype == TENON_DTYPE_NONE)
+        return 0;
+    int64_t count = tn_view_elements(view);
+    if (node && reads_by_index(node) && value == tn_arg_value(node, 0)) {
+        int64_t taken = tn_value_numel(node->outputs[0]);
+        count = taken < count ? taken : count;
+    }
+    return count * (int64_t)tenon_dtype_size(view->dtype);
+}
