@@ -115,7 +115,7 @@ static tenon_status cast(lowering *l, tenon_node *before, tenon_value *value, te
         return tn_graph_emit(l->graph, before, TN_OP_to_copy, NULL, before ? before : value->node,
                              TN_ARGS(VAL(value), DTY(dtype)), out);
     TN_TRY(tn_bf16_round(l->bf16, value->tensor, &rounded));
-    return tn_emit_constant(l->graph, value->name, rounded, out);
+    return tn_graph_new_constant(l->graph, value->name, rounded, out);
 }
 
 static tenon_status cast_use(lowering *l, tn_use *use, tenon_dtype dtype) {

@@ -196,7 +196,7 @@ static tenon_status fold(tenon_node *node, tenon_tensor **made, bool *changed) {
             continue;
         tenon_tensor *tensor = made[i];
         made[i] = NULL;
-        TN_TRY(tn_emit_constant(node->graph, node->outputs[i]->name, tensor, &constant));
+        TN_TRY(tn_graph_new_constant(node->graph, node->outputs[i]->name, tensor, &constant));
         TN_TRY(tenon_value_replace(node->outputs[i], constant));
     }
     if (node->op->kind == TN_OP_KERNEL)

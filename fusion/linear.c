@@ -21,7 +21,7 @@ static tenon_status swapped(tenon_graph *graph, const tenon_value *matrix, const
     turned.strides[0] = view->strides[1];
     turned.strides[1] = view->strides[0];
     TN_TRY(tn_tensor_over(matrix->tensor->storage, &turned, &tensor));
-    return tn_emit_constant(graph, matrix->name, tensor, out);
+    return tn_graph_new_constant(graph, matrix->name, tensor, out);
 }
 
 /* A value of which `matrix` is the transpose: behind a permute, or a constant. NULL when there is

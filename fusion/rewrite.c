@@ -66,22 +66,6 @@ tenon_status tn_emit_cast(tenon_node *at, tenon_value *value, tenon_dtype dtype,
     return TENON_OK;
 }
 
-tenon_status tn_emit_constant(tenon_graph *graph, const char *name, tenon_tensor *tensor,
-                              tenon_value **out) {
-    char text[128];
-    if (!name || tenon_graph_find_value(graph, name)) {
-        for (int i = graph->value_count;; i++) {
-            snprintf(text, sizeof text, "%.96s_%d", name ? name : "folded", i);
-            if (!tenon_graph_find_value(graph, text))
-                break;
-        }
-        name = text;
-    }
-    tenon_status status = tenon_graph_add_constant(graph, name, tensor, out);
-    tenon_tensor_destroy(&tensor);
-    return status;
-}
-
 void tn_value_adopt(tenon_value *to, const tenon_value *from) {
     if (to->dtype == TENON_DTYPE_NONE)
         to->dtype = from->dtype;

@@ -37,10 +37,6 @@ tenon_status tn_emit_permute(tenon_node *at, tenon_value *value, const int64_t *
                              tenon_value **out);
 /* `value` as `dtype`; itself when it is of that dtype. */
 tenon_status tn_emit_cast(tenon_node *at, tenon_value *value, tenon_dtype dtype, tenon_value **out);
-/* A new constant. Takes over `tensor`, also on failure. */
-tenon_status tn_emit_constant(tenon_graph *graph, const char *name, tenon_tensor *tensor,
-                              tenon_value **out);
-
 /* What is known of `from` (dtype, rank, sizes) is noted at `to`, where nothing is known. */
 void tn_value_adopt(tenon_value *to, const tenon_value *from);
 

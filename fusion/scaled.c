@@ -141,7 +141,7 @@ static tenon_status new_weight(const tn_product *p, const double *scale, bool ov
         tn_storage_forget_pages(old->storage, old->view.data,
                                 (size_t)tenon_view_numel(&old->view) *
                                     tenon_dtype_size(old->view.dtype));
-    return tn_emit_constant(p->node->graph, p->weight->name, weight, out);
+    return tn_graph_new_constant(p->node->graph, p->weight->name, weight, out);
 }
 
 static tenon_status new_bias(const tn_product *p, const double *values, tenon_value **out) {
@@ -150,7 +150,7 @@ static tenon_status new_bias(const tn_product *p, const double *values, tenon_va
     for (int64_t o = 0; o < p->out; o++)
         tn_store_float((char *)bias->view.data + o * (int64_t)tenon_dtype_size(bias->view.dtype),
                        bias->view.dtype, values[o]);
-    return tn_emit_constant(p->node->graph, p->bias ? p->bias->name : "bias", bias, out);
+    return tn_graph_new_constant(p->node->graph, p->bias ? p->bias->name : "bias", bias, out);
 }
 
 tenon_status tn_product_scaled(const tn_product *p, tenon_node *at, tenon_value *x,

@@ -161,17 +161,58 @@ TENON_API TENON_MUST_CHECK tenon_status tenon_graph_verify(const tenon_graph *gr
  * ------------------------------------------------------------------------------------------------
  */
 
-/* As tenon_graph_add_node, before `before`. */
+/* Nodes may be walked while they are edited: tenon_node_next of a node that was erased meanwhile
+ * still finds the next one that is there; nodes that are inserted before the current one are not
+ * visited. Shapes of new nodes are inferred when those of their inputs are known; those of nodes
+ * whose inputs changed, after a pass. */
+
+/* As tenon_graph_add_node, before or after another node. New names are found for outputs when
+ * `name` is NULL. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_graph_insert_node(tenon_node *before, const char *op,
                                                                 const char *name,
                                                                 const tenon_arg *args, int count,
                                                                 tenon_node **out);
+TENON_API TENON_MUST_CHECK tenon_status tenon_graph_insert_node_after(tenon_node *after,
+                                                                      const char *op,
+                                                                      const char *name,
+                                                                      const tenon_arg *args,
+                                                                      int count, tenon_node **out);
 
-/* Puts `with` in the place of `value` in every use, graph outputs and writes included. */
+/* A copy of `node` (op, arguments, source information) before `before`, a node of the same graph;
+ * NULL: at the end. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_node_clone(const tenon_node *node, tenon_node *before,
+                                                         tenon_node **out);
+
+/* Gives argument `index` (counted as in the schema) another value. INVALID_GRAPH when it does not
+ * fit the schema. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_node_set_arg(tenon_node *node, int index,
+                                                           tenon_arg arg);
+
+/* Moves a node before another one of the same graph; NULL: to the end. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_node_move(tenon_node *node, tenon_node *before);
+
+/* Puts `with` in the place of `value` in every use, graph outputs and writes included; in those by
+ * `except` (may be NULL) not. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_value_replace(tenon_value *value, tenon_value *with);
+TENON_API TENON_MUST_CHECK tenon_status tenon_value_replace_except(tenon_value *value,
+                                                                   tenon_value *with,
+                                                                   const tenon_node *except);
+
+/* Gives output `index` of the graph another value, or a literal. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_graph_set_output(tenon_graph *graph, int index,
+                                                               tenon_arg arg);
+
+/* Adds a constant with a copy of the row-major elements at `data`. `name` (may be NULL) gets a
+ * number when it is taken. */
+TENON_API TENON_MUST_CHECK tenon_status
+tenon_graph_make_constant(tenon_graph *graph, const char *name, tenon_dtype dtype, int rank,
+                          const int64_t *shape, const void *data, tenon_value **out);
 
 /* Erases a node whose outputs have no uses; INVALID_GRAPH otherwise. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_node_erase(tenon_node *node);
+
+/* Erases all nodes that nothing needs; gives how many they were. Linear time. */
+TENON_API int64_t tenon_graph_remove_dead(tenon_graph *graph);
 
 /* Copies the exported name's origin (module path, stack trace) to another node. */
 TENON_API void tenon_node_copy_source(tenon_node *to, const tenon_node *from);
@@ -196,6 +237,7 @@ TENON_API void tenon_graph_symbol(const tenon_graph *graph, int index, const cha
                                   int64_t *min, int64_t *max);
 TENON_API int64_t tenon_graph_node_count(const tenon_graph *graph);
 TENON_API tenon_node *tenon_graph_first_node(const tenon_graph *graph); /* NULL when empty */
+TENON_API tenon_node *tenon_graph_last_node(const tenon_graph *graph);
 /* The value of that name, or NULL. */
 TENON_API tenon_value *tenon_graph_find_value(const tenon_graph *graph, const char *name);
 
@@ -237,7 +279,11 @@ TENON_API void tenon_value_size_text(const tenon_value *value, int dim, char *te
 TENON_API TENON_MUST_CHECK tenon_status tenon_value_size_at(const tenon_value *value, int dim,
                                                             const int64_t *symbols, int64_t *out);
 TENON_API tenon_node *tenon_value_node(const tenon_value *value); /* NULL when no node makes it */
+/* Uses: arguments of nodes that hold the value, graph outputs and writes. */
 TENON_API int64_t tenon_value_use_count(const tenon_value *value);
+/* The node that has use `index`, in no certain order; NULL for a graph output or a write, and past
+ * the end. */
+TENON_API tenon_node *tenon_value_user(const tenon_value *value, int64_t index);
 /* A constant's data or a buffer's initial value; NULL for other values. */
 TENON_API const tenon_tensor *tenon_value_tensor(const tenon_value *value);
 

@@ -9,6 +9,7 @@
 #include <tenon/log.h>
 #include <tenon/op.h>
 #include <tenon/pass.h>
+#include <tenon/pattern.h>
 #include <tenon/session.h>
 #include <tenon/status.h>
 #include <tenon/tensor.h>

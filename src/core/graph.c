@@ -176,7 +176,6 @@ tenon_status tenon_graph_add_input(tenon_graph *graph, const char *name, tenon_d
 
 static tenon_status add_constant(tenon_graph *graph, tenon_value_kind kind, const char *name,
                                  const tenon_tensor *tensor, tenon_value **out) {
-    TN_TRY(check_new_name(graph, name));
     TN_TRY(grow(&graph->constants, graph->constant_count, &graph->constant_capacity,
                 sizeof *graph->constants));
     tenon_value *value = NULL;
@@ -198,11 +197,20 @@ static tenon_status add_constant(tenon_graph *graph, tenon_value_kind kind, cons
 
 tenon_status tenon_graph_add_constant(tenon_graph *graph, const char *name,
                                       const tenon_tensor *tensor, tenon_value **out) {
+    TN_TRY(check_new_name(graph, name));
     return add_constant(graph, TENON_VALUE_CONSTANT, name, tensor, out);
+}
+
+tenon_status tn_graph_new_constant(tenon_graph *graph, const char *name, tenon_tensor *tensor,
+                                   tenon_value **out) {
+    tenon_status status = add_constant(graph, TENON_VALUE_CONSTANT, name, tensor, out);
+    tenon_tensor_destroy(&tensor);
+    return status;
 }
 
 tenon_status tenon_graph_add_buffer(tenon_graph *graph, const char *name,
                                     const tenon_tensor *initial, tenon_value **out) {
+    TN_TRY(check_new_name(graph, name));
     return add_constant(graph, TENON_VALUE_BUFFER, name, initial, out);
 }
 
@@ -347,6 +355,21 @@ tenon_status tenon_value_replace(tenon_value *value, tenon_value *with) {
         with->use_count += value->use_count;
         value->uses = NULL;
         value->use_count = 0;
+    }
+    return TENON_OK;
+}
+
+tenon_status tenon_value_replace_except(tenon_value *value, tenon_value *with,
+                                        const tenon_node *except) {
+    if (value->graph != with->graph)
+        return tn_fail(TENON_INVALID_ARGUMENT, "'%s' and '%s' are values of different graphs",
+                       value->name, with->name);
+    if (value == with)
+        return TENON_OK;
+    for (tn_use *use = value->uses, *next; use; use = next) {
+        next = use->next;
+        if (!except || use->node != except)
+            tn_use_set(use, with);
     }
     return TENON_OK;
 }
@@ -513,11 +536,32 @@ static tenon_status keep_arg(tenon_graph *graph, tenon_arg arg, tenon_arg **kept
     return TENON_OK;
 }
 
-tenon_status tenon_graph_add_output(tenon_graph *graph, const char *name, tenon_arg arg) {
+static tenon_status check_output(const char *name, tenon_arg arg) {
     if (arg.kind == TENON_ARG_DEFAULT || arg.kind == TENON_ARG_LIST || arg.kind == TENON_ARG_DTYPE)
         return tn_fail(TENON_INVALID_ARGUMENT,
                        "output '%s': neither a value nor None, a number or a string",
                        name ? name : "");
+    return TENON_OK;
+}
+
+tenon_status tenon_graph_set_output(tenon_graph *graph, int index, tenon_arg arg) {
+    tenon_arg *kept;
+    tn_use *use;
+    if (index < 0 || index >= graph->output_count)
+        return tn_fail(TENON_INVALID_ARGUMENT, "graph '%s': there is no output %d of %d",
+                       graph->name, index, graph->output_count);
+    tn_output *output = &graph->outputs[index];
+    TN_TRY(check_output(output->name, arg));
+    TN_TRY(keep_arg(graph, arg, &kept, &use));
+    if (output->use)
+        tn_use_unlink(output->use);
+    output->arg = kept;
+    output->use = use;
+    return TENON_OK;
+}
+
+tenon_status tenon_graph_add_output(tenon_graph *graph, const char *name, tenon_arg arg) {
+    TN_TRY(check_output(name, arg));
     for (int i = 0; name && i < graph->output_count; i++)
         if (strcmp(graph->outputs[i].name, name) == 0)
             return tn_fail(TENON_INVALID_GRAPH, "graph '%s': two outputs are named '%s'",

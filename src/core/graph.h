@@ -128,6 +128,9 @@ tenon_status tn_graph_emit(tenon_graph *graph, tenon_node *before, enum tn_op_id
 tenon_status tn_graph_add_input(tenon_graph *graph, const char *name, tn_scalar scalar,
                                 tenon_dtype dtype, int rank, const int64_t *shape,
                                 const tn_expr **dims, tenon_value **out);
+/* A constant whose name gets a number when it is taken. Takes over `tensor`, also on failure. */
+tenon_status tn_graph_new_constant(tenon_graph *graph, const char *name, tenon_tensor *tensor,
+                                   tenon_value **out);
 /* Gives a value another name; a taken one gets a number. */
 tenon_status tn_value_rename(tenon_value *value, const char *name);
 tenon_status tn_graph_add_symbol(tenon_graph *graph, const char *name, int64_t min, int64_t max,

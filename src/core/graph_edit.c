@@ -32,6 +32,28 @@ tenon_status tenon_graph_insert_node(tenon_node *before, const char *op, const c
     return add_by_name(before->graph, before, op, name, args, count, out);
 }
 
+tenon_status tenon_graph_insert_node_after(tenon_node *after, const char *op, const char *name,
+                                           const tenon_arg *args, int count, tenon_node **out) {
+    return add_by_name(after->graph, after->next, op, name, args, count, out);
+}
+
+tenon_status tenon_node_clone(const tenon_node *node, tenon_node *before, tenon_node **out) {
+    tenon_node *copy;
+    if (before && before->graph != node->graph)
+        return tn_fail(TENON_INVALID_ARGUMENT, "'%s' and '%s' are nodes of different graphs",
+                       node->name, before->name);
+    TN_TRY(tn_graph_add(node->graph, before, node->op, node->name, node->args,
+                        node->op->param_count, node->output_count, &copy));
+    copy->source = node->source;
+    for (int i = 0; i < node->output_count; i++) {
+        copy->outputs[i]->scalar = node->outputs[i]->scalar;
+        if (copy->outputs[i]->dtype == TENON_DTYPE_NONE)
+            copy->outputs[i]->dtype = node->outputs[i]->dtype;
+    }
+    *out = copy;
+    return TENON_OK;
+}
+
 tenon_status tn_graph_emit(tenon_graph *graph, tenon_node *before, enum tn_op_id op,
                            const char *name, const tenon_node *like, const tenon_arg *args,
                            int count, tenon_value **out) {
@@ -49,6 +71,37 @@ tenon_status tn_node_set_arg(tenon_node *node, int index, const tenon_arg *arg) 
     tn_node_unlink(node);
     node->args[index] = checked;
     return tn_node_link(node);
+}
+
+tenon_status tenon_node_set_arg(tenon_node *node, int index, tenon_arg arg) {
+    if (index < 0 || index >= node->op->param_count)
+        return tn_fail(TENON_INVALID_ARGUMENT, "node '%s' (%s): there is no argument %d",
+                       node->name, node->op->name, index);
+    tenon_status status = tn_node_set_arg(node, index, &arg);
+    return status == TENON_OK ? TENON_OK : tn_fail_within(status, "node '%s'", node->name);
+}
+
+tenon_status tenon_node_move(tenon_node *node, tenon_node *before) {
+    if (before && (before->graph != node->graph || before->erased))
+        return tn_fail(TENON_INVALID_ARGUMENT, "'%s' and '%s' are nodes of different graphs",
+                       node->name, before->name);
+    if (before != node)
+        tn_node_move(node, before);
+    return TENON_OK;
+}
+
+tenon_status tenon_graph_make_constant(tenon_graph *graph, const char *name, tenon_dtype dtype,
+                                       int rank, const int64_t *shape, const void *data,
+                                       tenon_value **out) {
+    tenon_tensor *tensor;
+    TN_TRY(tenon_tensor_create(dtype, rank, shape, &tensor));
+    const tenon_view *view = tenon_tensor_view(tensor);
+    memcpy(view->data, data, (size_t)tenon_view_numel(view) * tenon_dtype_size(dtype));
+    return tn_graph_new_constant(graph, name && *name ? name : "constant", tensor, out);
+}
+
+int64_t tenon_graph_remove_dead(tenon_graph *graph) {
+    return tn_graph_drop_dead(graph);
 }
 
 void tn_graph_number(tenon_graph *graph) {
@@ -180,6 +233,10 @@ tenon_node *tenon_graph_first_node(const tenon_graph *graph) {
     return graph->first;
 }
 
+tenon_node *tenon_graph_last_node(const tenon_graph *graph) {
+    return graph->last;
+}
+
 tenon_value *tenon_graph_find_value(const tenon_graph *graph, const char *name) {
     return tn_map_get(&graph->names, name);
 }
@@ -191,7 +248,10 @@ void tenon_string_free(char *text) {
 /* ---- Nodes ---- */
 
 tenon_node *tenon_node_next(const tenon_node *node) {
-    return node->next;
+    do
+        node = node->next;
+    while (node && node->erased);
+    return (tenon_node *)node;
 }
 
 tenon_node *tenon_node_previous(const tenon_node *node) {
@@ -311,6 +371,13 @@ tenon_node *tenon_value_node(const tenon_value *value) {
 
 int64_t tenon_value_use_count(const tenon_value *value) {
     return value->use_count;
+}
+
+tenon_node *tenon_value_user(const tenon_value *value, int64_t index) {
+    const tn_use *use = index >= 0 ? value->uses : NULL;
+    while (use && index-- > 0)
+        use = use->next;
+    return use ? use->node : NULL;
 }
 
 const tenon_tensor *tenon_value_tensor(const tenon_value *value) {

@@ -246,6 +246,49 @@ tenon_status tn_lex_number(tn_lexer *lex, tn_token *out) {
     return TENON_OK;
 }
 
+tenon_status tn_lex_literal(tn_lexer *lex, tenon_arg *out) {
+    const char *word;
+    if (tn_lex_peek(lex, "\"")) {
+        TN_TRY(tn_lex_string(lex, &word));
+        *out = tenon_arg_string(word);
+    } else if (tn_lex_at_number(lex)) {
+        tn_token token;
+        TN_TRY(tn_lex_number(lex, &token));
+        if (token.kind == TN_TOKEN_UINT)
+            return tn_lex_fail(lex, TENON_INVALID_FILE, "a number does not fit in 64 bits");
+        *out = token.kind == TN_TOKEN_INT    ? tenon_arg_int(token.i)
+               : token.kind == TN_TOKEN_BOOL ? tenon_arg_bool(token.i != 0)
+                                             : tenon_arg_float(token.f);
+    } else {
+        TN_TRY(tn_lex_word(lex, "an argument", &word));
+        tenon_dtype dtype = tenon_dtype_from_text(word);
+        bool none = strcmp(word, "none") == 0;
+        if (!none && dtype == TENON_DTYPE_NONE)
+            return tn_lex_fail(lex, TENON_INVALID_FILE, "'%s' is no argument", word);
+        *out = none ? tenon_arg_none() : tenon_arg_dtype(dtype);
+    }
+    return TENON_OK;
+}
+
+tenon_status tn_lex_arg_place(tn_lexer *lex, const tn_op *op, int *position, bool *named,
+                              int *index) {
+    const char *name;
+    *index = (*position)++;
+    if (tn_lex_accept_name_before(lex, '=', &name)) {
+        *named = true;
+        *index = tn_op_param(op, name);
+        if (*index < 0)
+            return tn_lex_fail(lex, TENON_INVALID_FILE, "%s has no argument '%s'", op->name, name);
+    } else if (*named) {
+        return tn_lex_fail(lex, TENON_INVALID_FILE,
+                           "an argument without a name follows one with a name");
+    }
+    if (*index >= op->param_count)
+        return tn_lex_fail(lex, TENON_INVALID_FILE, "%s takes %d arguments", op->name,
+                           op->param_count);
+    return TENON_OK;
+}
+
 double tn_token_float(const tn_token *token) {
     return token->kind == TN_TOKEN_FLOAT  ? token->f
            : token->kind == TN_TOKEN_UINT ? (double)token->u

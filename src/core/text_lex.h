@@ -2,6 +2,7 @@
 #ifndef TN_TEXT_LEX_H
 #define TN_TEXT_LEX_H
 
+#include "core/op.h"
 #include "core/util.h"
 
 typedef struct tn_lexer {
@@ -45,6 +46,12 @@ tenon_status tn_lex_value_name(tn_lexer *lex, const char **out);
 bool tn_lex_at_number(tn_lexer *lex);
 /* An integer, a float, inf, nan, true or false. */
 tenon_status tn_lex_number(tn_lexer *lex, tn_token *out);
+/* An argument that is neither a value nor a list. */
+tenon_status tn_lex_literal(tn_lexer *lex, tenon_arg *out);
+/* In a list of arguments: takes "name=", if it is there, and gives the index of the argument that
+ * follows. `position` and `named` begin as 0 and false. */
+tenon_status tn_lex_arg_place(tn_lexer *lex, const tn_op *op, int *position, bool *named,
+                              int *index);
 double tn_token_float(const tn_token *token);
 /* The text up to one of `stops` outside parentheses, without the space around it. */
 tenon_status tn_lex_expression(tn_lexer *lex, const char *stops, const char **out);

@@ -372,35 +372,13 @@ static tenon_status find_value(parser *p, const char *name, tenon_value **out) {
 
 /* One argument that is not a list. */
 static tenon_status read_single(parser *p, tenon_arg *out) {
-    tn_lexer *lex = &p->lex;
-    const char *word;
-    if (tn_lex_peek(lex, "%")) {
-        tenon_value *value;
-        TN_TRY(tn_lex_value_name(lex, &word));
-        TN_TRY(find_value(p, word, &value));
-        *out = tenon_arg_value(value);
-    } else if (tn_lex_peek(lex, "\"")) {
-        TN_TRY(tn_lex_string(lex, &word));
-        *out = tenon_arg_string(word);
-    } else if (tn_lex_at_number(lex)) {
-        tn_token token;
-        TN_TRY(tn_lex_number(lex, &token));
-        if (token.kind == TN_TOKEN_UINT)
-            return FAIL(p, "a number does not fit in 64 bits");
-        *out = token.kind == TN_TOKEN_INT    ? tenon_arg_int(token.i)
-               : token.kind == TN_TOKEN_BOOL ? tenon_arg_bool(token.i != 0)
-                                             : tenon_arg_float(token.f);
-    } else {
-        TN_TRY(tn_lex_word(lex, "an argument", &word));
-        if (strcmp(word, "none") == 0) {
-            *out = tenon_arg_none();
-            return TENON_OK;
-        }
-        tenon_dtype dtype = tenon_dtype_from_text(word);
-        if (dtype == TENON_DTYPE_NONE)
-            return FAIL(p, "'%s' is no argument", word);
-        *out = tenon_arg_dtype(dtype);
-    }
+    tenon_value *value;
+    const char *name;
+    if (!tn_lex_peek(&p->lex, "%"))
+        return tn_lex_literal(&p->lex, out);
+    TN_TRY(tn_lex_value_name(&p->lex, &name));
+    TN_TRY(find_value(p, name, &value));
+    *out = tenon_arg_value(value);
     return TENON_OK;
 }
 
@@ -436,25 +414,14 @@ static tenon_status read_arg(parser *p, tenon_arg *out) {
 }
 
 static tenon_status read_args(parser *p, const tn_op *op, tenon_arg *args) {
-    int position = 0;
+    int position = 0, index;
     bool named = false;
     for (bool first = true; !tn_lex_accept(&p->lex, ")"); first = false) {
         if (!first)
             TN_TRY(tn_lex_expect(&p->lex, ","));
-        const char *name = NULL;
-        int index = position++;
-        if (tn_lex_accept_name_before(&p->lex, '=', &name)) {
-            named = true;
-            index = tn_op_param(op, name);
-            if (index < 0)
-                return FAIL(p, "%s has no argument '%s'", op->name, name);
-            if (args[index].kind != TENON_ARG_DEFAULT)
-                return FAIL(p, "argument '%s' is given twice", name);
-        } else if (named) {
-            return FAIL(p, "an argument without a name follows one with a name");
-        }
-        if (index >= op->param_count)
-            return FAIL(p, "%s takes %d arguments", op->name, op->param_count);
+        TN_TRY(tn_lex_arg_place(&p->lex, op, &position, &named, &index));
+        if (args[index].kind != TENON_ARG_DEFAULT)
+            return FAIL(p, "argument '%s' is given twice", op->params[index].name);
         TN_TRY(read_arg(p, &args[index]));
     }
     return TENON_OK;

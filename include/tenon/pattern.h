@@ -1,0 +1,69 @@
+/* Patterns: small graphs, declared as text, to be found in graphs and rewritten. Read status.h
+ * first.
+ *
+ *     tenon_pattern *pattern = NULL;
+ *     tenon_pattern_create("const %w                                  # must be a constant\n"
+ *                          "%c = aten.convolution(%x, %w, _, _, _, _, false, _, $groups)\n"
+ *                          "%s = aten.sigmoid(%c)\n"
+ *                          "%y = aten.mul.Tensor(%c, %s) commutative", "swish", &pattern);
+ *
+ * A pattern is written like the nodes of the text form (docs/text-form.md), one after the other;
+ * the last one is its root. An argument is %name    a value: of another node of the pattern, or any
+ * value; everywhere the same one $name    anything that is no value (a number, a list, none, a
+ * string, a dtype), kept under that name; everywhere an equal one _        anything at all a
+ * number, string, dtype, none, or a list of arguments in brackets: this very thing and one that is
+ * left out must have the schema's default. Words around a node: const %w             (before the
+ * nodes) %w must be a constant shared %c = ...      the node's outputs may have uses outside the
+ * pattern; of other nodes, but the root, they must not, so that the nodes can go
+ *     ... commutative      the first two arguments may stand in either order
+ */
+#ifndef TENON_PATTERN_H
+#define TENON_PATTERN_H
+
+#include <tenon/graph.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tenon_pattern tenon_pattern;
+
+/* Reads a pattern of at most 64 nodes, 8 of them commutative. `source` (may be NULL) names the text
+ * in messages. INVALID_FILE or UNKNOWN_OP names the line. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_pattern_create(const char *text, const char *source,
+                                                             tenon_pattern **out);
+TENON_API void tenon_pattern_destroy(tenon_pattern **pattern);
+
+/* Whether the pattern is found with its root at `root`; then the functions below tell what stood
+ * where, until the next call or until the graph is changed. */
+TENON_API bool tenon_pattern_match(tenon_pattern *pattern, tenon_node *root);
+
+/* What matched %name; NULL when the pattern has no such name, or did not match. */
+TENON_API tenon_value *tenon_pattern_value(const tenon_pattern *pattern, const char *name);
+/* The node that matched the one which makes %name; NULL when none does. */
+TENON_API tenon_node *tenon_pattern_node(const tenon_pattern *pattern, const char *name);
+/* What matched $name; kind DEFAULT when the pattern has no such name, or did not match. */
+TENON_API tenon_arg tenon_pattern_arg(const tenon_pattern *pattern, const char *name);
+
+/* Erases the nodes of the last match that nothing uses any more, the root first. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_pattern_erase(tenon_pattern *pattern);
+
+/* Decides about a match, which it reads with the functions above; false leaves it as it is. */
+typedef bool (*tenon_pattern_accept)(const tenon_pattern *pattern, void *user);
+
+/* Puts other nodes in the place of each match in the graph, and counts them in `*count` (may be
+ * NULL). `replacement` is written like a pattern, over the names of `pattern`; the outputs of its
+ * last node take the places of the root's outputs, one for one. Instead of nodes it may end with
+ * "result %x", for a value of the pattern. New nodes stand before the root, carry its source
+ * information, and are not looked at again. `accept` may be NULL. INVALID_FILE names the line of
+ * the replacement. On failure in the middle the graph stays valid, with some matches replaced. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_pattern_rewrite(tenon_pattern *pattern,
+                                                              tenon_graph *graph,
+                                                              const char *replacement,
+                                                              tenon_pattern_accept accept,
+                                                              void *user, int64_t *count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
