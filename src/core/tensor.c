@@ -373,18 +373,28 @@ static tenon_status check_view(const tenon_view *view) {
     return TENON_OK;
 }
 
+/* The bytes that the elements of a view take, counted from its data: from `first` to below `end`.
+ */
+static tenon_status reach_of(const tenon_view *view, int64_t *first, int64_t *end) {
+    int64_t size = (int64_t)tenon_dtype_size(view->dtype), low = 0, high = 0, reach;
+    *first = *end = 0;
+    if (tenon_view_numel(view) == 0)
+        return TENON_OK;
+    for (int d = 0; d < view->rank; d++)
+        if (!tn_mul(view->shape[d] - 1, view->strides[d], &reach) ||
+            !tn_add(reach < 0 ? low : high, reach, reach < 0 ? &low : &high))
+            return tn_fail(TENON_INVALID_ARGUMENT, "tensor: the strides overflow");
+    if (!tn_mul(low, size, first) || !tn_mul(high, size, end) || !tn_add(*end, size, end))
+        return tn_fail(TENON_INVALID_ARGUMENT, "tensor: the strides overflow");
+    return TENON_OK;
+}
+
 tenon_status tn_tensor_over(tn_storage *storage, const tenon_view *view, tenon_tensor **out) {
     TN_TRY(check_view(view));
     if (tenon_view_numel(view) > 0) {
-        int64_t size = (int64_t)tenon_dtype_size(view->dtype), low = 0, high = 0, reach;
-        for (int d = 0; d < view->rank; d++)
-            if (!tn_mul(view->shape[d] - 1, view->strides[d], &reach) ||
-                !tn_add(reach < 0 ? low : high, reach, reach < 0 ? &low : &high))
-                return tn_fail(TENON_INVALID_ARGUMENT, "tensor: the strides overflow");
-        int64_t offset = (const char *)view->data - (const char *)storage->data;
-        int64_t first, last;
-        if (!tn_mul(low, size, &first) || !tn_mul(high, size, &last) ||
-            !tn_add(first, offset, &first) || !tn_add(last, offset + size, &last) || first < 0 ||
+        int64_t offset = (const char *)view->data - (const char *)storage->data, first, last;
+        TN_TRY(reach_of(view, &first, &last));
+        if (!tn_add(first, offset, &first) || !tn_add(last, offset, &last) || first < 0 ||
             last > (int64_t)storage->size)
             return tn_fail(TENON_INVALID_ARGUMENT,
                            "tensor: its elements lie outside its %zu bytes of memory",
@@ -418,10 +428,13 @@ tenon_status tenon_tensor_wrap(const tenon_view *view, void (*release)(void *use
     TN_TRY(check_view(view));
     if (!view->data && tenon_view_numel(view) > 0)
         return tn_fail(TENON_INVALID_ARGUMENT, "tensor: data is NULL");
+    int64_t first, end;
+    TN_TRY(reach_of(view, &first, &end));
     tenon_tensor *tensor = calloc(1, sizeof *tensor);
     if (!tensor)
         return tn_no_memory();
-    tenon_status status = tn_storage_create(view->data, 0, release, user, &tensor->storage);
+    tenon_status status = tn_storage_create(end > first ? (char *)view->data + first : view->data,
+                                            (size_t)(end - first), release, user, &tensor->storage);
     if (status != TENON_OK) {
         free(tensor);
         return status;

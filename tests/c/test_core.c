@@ -208,6 +208,26 @@ START_TEST(tensors_check_their_memory) {
 }
 END_TEST
 
+/* The memory of a wrapped tensor is what its view reaches, in both directions. */
+START_TEST(wrapped_tensors_know_their_memory) {
+    float data[12];
+    tenon_view view = {.data = data + 8, .dtype = TENON_FLOAT32, .rank = 2};
+    view.shape[0] = 3, view.shape[1] = 4;
+    view.strides[0] = -4, view.strides[1] = 1;
+    tenon_tensor *tensor = NULL, *part = NULL, *none = NULL;
+    ck_assert_int_eq(tenon_tensor_wrap(&view, NULL, NULL, &tensor), TENON_OK);
+    view.data = data;
+    view.strides[0] = 4;
+    ck_assert_int_eq(tn_tensor_over(tensor->storage, &view, &part), TENON_OK);
+    view.shape[0] = 4;
+    ck_assert_int_eq(tn_tensor_over(tensor->storage, &view, &none), TENON_INVALID_ARGUMENT);
+    view.strides[0] = INT64_MAX / 2;
+    ck_assert_int_eq(tenon_tensor_wrap(&view, NULL, NULL, &none), TENON_INVALID_ARGUMENT);
+    tenon_tensor_destroy(&part);
+    tenon_tensor_destroy(&tensor);
+}
+END_TEST
+
 START_TEST(views_copy) {
     float from[6] = {1, 2, 3, 4, 5, 6};
     int32_t to[6] = {0};
@@ -277,6 +297,7 @@ int main(void) {
     tcase_add_test(tests, elements_convert);
     tcase_add_test(tests, dtypes_promote);
     tcase_add_test(tests, tensors_check_their_memory);
+    tcase_add_test(tests, wrapped_tensors_know_their_memory);
     tcase_add_test(tests, views_copy);
     tcase_add_test(tests, maps_keep_names);
     tcase_add_test(tests, schemas_parse);
