@@ -258,6 +258,7 @@ static tenon_status compile(void *user) {
     job *j = user;
     TN_TRY(tn_passes_run(passes_of(j->session), TENON_PASS_SHAPES, &j->graph, j->inputs,
                          j->session->graph->input_count));
+    tn_graph_drop_dead(j->graph); /* kernels need memory for what they give */
     return tn_plan_create(j->graph, j->inputs, &j->session->plan_options, &j->plan);
 }
 

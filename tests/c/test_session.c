@@ -256,6 +256,30 @@ START_TEST(empty_tensors) {
 }
 END_TEST
 
+/* Nodes that nothing needs do not run, also when no pass removes them. */
+START_TEST(nodes_without_use) {
+    float x[4] = {1, 2, 3, 4};
+    const float want[4] = {1, 2, 3, 4};
+    tenon_graph *graph = parse_graph("graph g { input %x: float32[2, 2]\n"
+                                     "  %unused = aten.addmm(%x, %x, %x)\n"
+                                     "  %y = aten.relu(%x)\n  output \"y\" = %y }");
+    tenon_passes *passes = NULL;
+    tenon_session *session = NULL;
+    tenon_context *context = NULL;
+    OK(tenon_passes_create_minimal(&passes));
+    tenon_session_options options = {.backend = TENON_BACKEND_REFERENCE, .passes = passes};
+    OK(tenon_session_create(graph, &options, &session));
+    OK(tenon_context_create(session, &context));
+    tenon_view input = floats(x, 2, 2), output = {0};
+    OK(tenon_context_run(context, &input, 1, &output, 1));
+    check_floats(&output, want, 4);
+    tenon_context_destroy(&context);
+    tenon_session_destroy(&session);
+    tenon_passes_destroy(&passes);
+    tenon_graph_destroy(&graph);
+}
+END_TEST
+
 /* ---- Compiled shapes ---- */
 
 START_TEST(compiled_shapes_are_bounded) {
@@ -335,6 +359,7 @@ int main(void) {
     tcase_add_test(tests, numbers_as_inputs_and_outputs);
     tcase_add_test(tests, outputs_that_nothing_computes);
     tcase_add_test(tests, empty_tensors);
+    tcase_add_test(tests, nodes_without_use);
     tcase_add_test(tests, compiled_shapes_are_bounded);
     tcase_add_test(tests, steps_tell_where_nodes_run);
     suite_add_tcase(suite, tests);
