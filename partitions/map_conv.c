@@ -218,6 +218,12 @@ bool tn_map_Interpolate(tn_builder *b, tenon_node *node) {
         return tn_refuse(b, TENON_REASON_LAYOUT, "its result is strided");
     if (align >= 0 && tn_arg_bool(node, align))
         return tn_refuse(b, TENON_REASON_ATTRIBUTE, "oneDNN's Interpolate has no align_corners");
+    int64_t pixels = 1;
+    for (int d = 0; d < dims; d++)
+        pixels *= in->shape[2 + d];
+    if (pixels == 1 && in->shape[1] > 1)
+        return tn_refuse(b, TENON_REASON_ACCURACY,
+                         "oneDNN lays the result out channels-last when its input is one pixel");
     for (int d = 0; d < dims; d++) {
         int64_t from = in->shape[2 + d], to = out->shape[2 + d];
         if (nearest && to % from != 0)
