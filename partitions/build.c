@@ -2,6 +2,7 @@
 #include "partitions/internal.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool tn_refuse(tn_builder *b, tenon_reason kind, const char *format, ...) {
@@ -249,7 +250,9 @@ void tn_b_op_list(tn_builder *b, dnnl_graph_op_kind_t kind, const int *in, int i
                        .in_count = in_count,
                        .out_count = out_count,
                        .partition = -1,
-                       .item = -1};
+                       .item = -1,
+                       .attrs = b->attrs.length,
+                       .attrs_end = b->attrs.length};
     made.in = tn_arena_array(&b->arena, (size_t)(in_count + out_count) + 1, sizeof *made.in);
     size_t id = b->first_id + ((size_t)1 << 31) + (size_t)b->op_count;
     if (!made.in || !grow_ops(b) ||
@@ -276,21 +279,72 @@ static dnnl_graph_op_t last(tn_builder *b) {
     return b->failed || b->op_count == 0 ? NULL : b->ops[b->op_count - 1].op;
 }
 
-/* After an attribute of the last op was set. */
-static void note(tn_builder *b, dnnl_status_t status, dnnl_graph_op_attr_t attr, const void *bytes,
-                 size_t size) {
-    int32_t head[2] = {(int32_t)attr, (int32_t)size};
-    tn_text_put(&b->attrs, (const char *)head, sizeof head);
+typedef enum attr_type { ATTR_INTS, ATTR_FLOATS, ATTR_BOOL, ATTR_STRING } attr_type;
+
+typedef struct attr_head {
+    int32_t attr, type, size; /* bytes that follow */
+} attr_head;
+
+static dnnl_status_t set_attr(dnnl_graph_op_t op, const attr_head *head, const void *bytes) {
+    dnnl_graph_op_attr_t attr = (dnnl_graph_op_attr_t)head->attr;
+    size_t size = (size_t)head->size;
+    switch ((attr_type)head->type) {
+    case ATTR_INTS:
+        return dnnl_graph_op_set_attr_s64(op, attr, bytes, size / sizeof(int64_t));
+    case ATTR_FLOATS:
+        return dnnl_graph_op_set_attr_f32(op, attr, bytes, size / sizeof(float));
+    case ATTR_BOOL:
+        return dnnl_graph_op_set_attr_bool(op, attr, bytes, size);
+    default:
+        return dnnl_graph_op_set_attr_str(op, attr, bytes, size);
+    }
+}
+
+/* Sets an attribute of the last op, and notes it. */
+static void set(tn_builder *b, dnnl_graph_op_attr_t attr, attr_type type, const void *bytes,
+                size_t size) {
+    attr_head head = {(int32_t)attr, (int32_t)type, (int32_t)size};
+    if (!last(b))
+        return;
+    dnnl_status_t status = set_attr(last(b), &head, bytes);
+    tn_text_put(&b->attrs, (const char *)&head, sizeof head);
     tn_text_put(&b->attrs, bytes, size);
     b->ops[b->op_count - 1].attrs_end = b->attrs.length;
     if (status != dnnl_success || b->attrs.failed)
         b->failed = true;
 }
 
+dnnl_status_t tn_b_renew(tn_builder *b, int32_t index) {
+    tn_lowered *op = &b->ops[index];
+    dnnl_graph_op_t made = NULL;
+    size_t id = b->first_id + ((size_t)1 << 31) + (size_t)index;
+    dnnl_status_t status = dnnl_graph_op_create(&made, id, op->kind, tn_dnnl_kind_text(op->kind));
+    for (size_t at = op->attrs; status == dnnl_success && at < op->attrs_end;) {
+        attr_head head;
+        memcpy(&head, b->attrs.data + at, sizeof head);
+        /* oneDNN reads arrays of 8-byte integers: the text has no alignment. */
+        void *bytes = malloc((size_t)head.size + 1);
+        if (!bytes)
+            status = dnnl_out_of_memory;
+        else
+            memcpy(bytes, b->attrs.data + at + sizeof head, (size_t)head.size);
+        if (bytes)
+            status = set_attr(made, &head, bytes);
+        free(bytes);
+        at += sizeof head + (size_t)head.size;
+    }
+    if (status != dnnl_success) {
+        if (made)
+            dnnl_graph_op_destroy(made);
+        return status;
+    }
+    dnnl_graph_op_destroy(op->op);
+    op->op = made;
+    return dnnl_success;
+}
+
 void tn_b_set_ints(tn_builder *b, dnnl_graph_op_attr_t attr, const int64_t *values, int count) {
-    if (last(b))
-        note(b, dnnl_graph_op_set_attr_s64(last(b), attr, values, (size_t)count), attr, values,
-             (size_t)count * sizeof *values);
+    set(b, attr, ATTR_INTS, values, (size_t)count * sizeof *values);
 }
 
 void tn_b_set_int(tn_builder *b, dnnl_graph_op_attr_t attr, int64_t value) {
@@ -298,9 +352,7 @@ void tn_b_set_int(tn_builder *b, dnnl_graph_op_attr_t attr, int64_t value) {
 }
 
 void tn_b_set_floats(tn_builder *b, dnnl_graph_op_attr_t attr, const float *values, int count) {
-    if (last(b))
-        note(b, dnnl_graph_op_set_attr_f32(last(b), attr, values, (size_t)count), attr, values,
-             (size_t)count * sizeof *values);
+    set(b, attr, ATTR_FLOATS, values, (size_t)count * sizeof *values);
 }
 
 void tn_b_set_float(tn_builder *b, dnnl_graph_op_attr_t attr, double value) {
@@ -310,14 +362,11 @@ void tn_b_set_float(tn_builder *b, dnnl_graph_op_attr_t attr, double value) {
 
 void tn_b_set_bool(tn_builder *b, dnnl_graph_op_attr_t attr, bool value) {
     uint8_t byte = value;
-    if (last(b))
-        note(b, dnnl_graph_op_set_attr_bool(last(b), attr, &byte, 1), attr, &byte, 1);
+    set(b, attr, ATTR_BOOL, &byte, 1);
 }
 
 void tn_b_set_string(tn_builder *b, dnnl_graph_op_attr_t attr, const char *value) {
-    size_t length = strlen(value);
-    if (last(b))
-        note(b, dnnl_graph_op_set_attr_str(last(b), attr, value, length), attr, value, length);
+    set(b, attr, ATTR_STRING, value, strlen(value));
 }
 
 dnnl_status_t tn_b_logical(const tn_builder *b, int32_t tensor, dnnl_graph_logical_tensor_t *out) {

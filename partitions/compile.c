@@ -225,6 +225,8 @@ tenon_status tn_partition_compile(tn_builder *b, const tn_partition_source *sour
     if (result == dnnl_success)
         result = tn_shim_compile(source->found, c->code, (size_t)c->in_count, lists,
                                  (size_t)c->out_count, lists + c->in_count, engine, c->threads);
+    if (result != dnnl_success)
+        tn_engine_compile_failed();
     if (result == dnnl_out_of_memory) {
         status = tn_no_memory();
     } else if (result != dnnl_success) {

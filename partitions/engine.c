@@ -163,6 +163,21 @@ void tn_engine_use(size_t bytes) {
     pthread_mutex_unlock(&lock);
 }
 
+/* Empties the cache of compiled partitions, which keeps what they were made of. */
+static void empty_compiled(void) {
+    int capacity;
+    if (dnnl_graph_get_compiled_partition_cache_capacity(&capacity) == dnnl_success) {
+        (void)dnnl_graph_set_compiled_partition_cache_capacity(0);
+        (void)dnnl_graph_set_compiled_partition_cache_capacity(capacity);
+    }
+}
+
+void tn_engine_compile_failed(void) {
+    pthread_mutex_lock(&lock);
+    empty_compiled();
+    pthread_mutex_unlock(&lock);
+}
+
 /* Setting a capacity empties the cache. It must not be 0 for a moment: a partition that runs then
  * would leave its weights out. Partitions in use pack theirs again in their next run. */
 static void empty_caches(bool last) {
@@ -171,10 +186,7 @@ static void empty_caches(bool last) {
     (void)dnnl_graph_set_constant_tensor_cache_capacity(dnnl_cpu, CONSTANT_CACHE + odd);
     if (last) {
         int capacity;
-        if (dnnl_graph_get_compiled_partition_cache_capacity(&capacity) == dnnl_success) {
-            (void)dnnl_graph_set_compiled_partition_cache_capacity(0);
-            (void)dnnl_graph_set_compiled_partition_cache_capacity(capacity);
-        }
+        empty_compiled();
         if (dnnl_get_primitive_cache_capacity(&capacity) == dnnl_success) {
             (void)dnnl_set_primitive_cache_capacity(0);
             (void)dnnl_set_primitive_cache_capacity(capacity);

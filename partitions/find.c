@@ -442,6 +442,20 @@ error:
     return status;
 }
 
+/* Makes the ops of nodes again: a oneDNN graph that was finalized leaves pointers to its own copies
+ * of the ops in tensors that it shares with ours (seen in 3.6). */
+static tenon_status renew(finder *f) {
+    for (int32_t i = 0; i < f->mapped; i++) {
+        dnnl_status_t status = tn_b_renew(&f->b, i);
+        if (status == dnnl_out_of_memory)
+            return tn_no_memory();
+        if (status != dnnl_success)
+            return tn_fail(TENON_BACKEND, "oneDNN does not take an op a second time: %s",
+                           tn_dnnl_text(status));
+    }
+    return connect(f, 0);
+}
+
 static tenon_status round_of(finder *f) {
     while (f->set->count > f->kept)
         tn_partition_free(&f->set->items[--f->set->count]);
@@ -480,6 +494,8 @@ tenon_status tn_partitions_find(tn_partitions *set, const tenon_view *views,
         if (status == TENON_OK && !f.again)
             status = tn_explain_partitions(&f.b, set, f.kept);
         end_round(&f);
+        if (status == TENON_OK && f.again)
+            status = renew(&f);
     } while (status == TENON_OK && f.again);
     while (f.b.op_count > 0)
         dnnl_graph_op_destroy(f.b.ops[--f.b.op_count].op);

@@ -36,6 +36,9 @@ void tn_engine_leave(size_t bytes);
 /* A partition failed while it packed its weights: oneDNN's cache then holds a promise that nobody
  * keeps, over which emptying it would hang, so that it stays as it is from now on. */
 void tn_engine_spoil(void);
+/* A partition did not compile. Its entry stays in oneDNN's cache, and points at ops that go with
+ * their graph (seen in 3.6): the entry has to go before they do. */
+void tn_engine_compile_failed(void);
 /* The first of 2^32 ids that nobody else has: equal ids would share compiled kernels, and packed
  * weights with them. */
 size_t tn_engine_ids(void);
@@ -74,7 +77,7 @@ typedef struct tn_lowered {
     int32_t in_count, out_count;
     int32_t partition;       /* among those found; -1: none */
     int32_t item;            /* among those of the set; -1: none */
-    size_t attrs, attrs_end; /* its attributes, in b->attrs */
+    size_t attrs, attrs_end; /* its attributes, in b->attrs: for each an attr_head, its bytes */
 } tn_lowered;
 
 #define TN_LOWERED_INPUTS 64 /* as many as Concat takes */
@@ -139,6 +142,8 @@ void tn_b_set_floats(tn_builder *b, dnnl_graph_op_attr_t attr, const float *valu
 void tn_b_set_float(tn_builder *b, dnnl_graph_op_attr_t attr, double value);
 void tn_b_set_bool(tn_builder *b, dnnl_graph_op_attr_t attr, bool value);
 void tn_b_set_string(tn_builder *b, dnnl_graph_op_attr_t attr, const char *value);
+/* Makes op `index` again, with its attributes; its tensors are still to be told. */
+dnnl_status_t tn_b_renew(tn_builder *b, int32_t index);
 
 /* ---- Layouts
  * -------------------------------------------------------------------------------------------------
