@@ -31,6 +31,10 @@
     X(to_other, to_other)                       \
     X(type_as, to_other)                        \
     X(copy, copy)                               \
+    X(dropout, dropout)                         \
+    X(alpha_dropout, dropout)                   \
+    X(feature_dropout, dropout)                 \
+    X(native_dropout, native_dropout)           \
     X(pad, pad)                                 \
     X(diff, diff)                               \
     X(glu, glu)                                 \

@@ -89,6 +89,24 @@ tenon_status tn_lower_pad(tenon_node *node, tenon_value **with) {
                                                  : TENON_OK;
 }
 
+/* ---- Dropout: nothing outside of training ---- */
+
+tenon_status tn_lower_dropout(tenon_node *node, tenon_value **with) {
+    if (tn_arg_float(node, 1, 0) != 0 && tn_arg_bool(node, 2))
+        return tn_pass_refuse(node, "dropout in training is random; export the model after eval()");
+    with[0] = tn_arg_value(node, 0);
+    return TENON_OK;
+}
+
+tenon_status tn_lower_native_dropout(tenon_node *node, tenon_value **with) {
+    if (tn_arg_is_none(node, 2))
+        return tn_pass_refuse(node, "dropout in training is random; export the model after eval()");
+    TN_TRY(tn_lower_dropout(node, with));
+    if (!node->outputs[1]->use_count)
+        return TENON_OK;
+    return tn_emit(node, TN_OP_ones_like, &with[1], TN_ARGS(VAL(with[0]), DTY(TENON_BOOL)));
+}
+
 /* ---- The rest ---- */
 
 /* x[1:] - x[:-1], n times over; bools by xor */

@@ -11,7 +11,7 @@
     X("functionalize", functionalize, MODEL, PINNED, "",                                           \
       "in-place ops become values and write-backs")                                                \
     X("freeze", freeze, MODEL, OPTIONAL, "", "buffers that no run changes become constants")       \
-    X("drop", drop, MODEL, OPTIONAL, "", "copies, asserts and dropout go")                         \
+    X("drop", drop, MODEL, OPTIONAL, "", "copies and asserts go")                         \
     X("scalars", scalars, MODEL, OPTIONAL, "", "numbers and second names of ops get one form")     \
     X("lower", lower, MODEL, REQUIRED, "", "composite ops become those that have kernels")         \
     X("linear", linear, MODEL, OPTIONAL, "",                                                       \
