@@ -134,7 +134,7 @@ static tenon_status join(tenon_node *node, tenon_value **with, bool stack) {
     const tenon_arg *list = &node->args[0];
     const tenon_value *out = node->outputs[0];
     part *parts = NULL;
-    int count;
+    int count = 0;
     if (list->kind != TENON_ARG_LIST || list->count < 2 || !tn_value_static(out) ||
         node->args[1].kind != TENON_ARG_INT)
         return TENON_OK;
