@@ -10,6 +10,7 @@
 #include <tenon/op.h>
 #include <tenon/pass.h>
 #include <tenon/pattern.h>
+#include <tenon/plugin.h>
 #include <tenon/session.h>
 #include <tenon/status.h>
 #include <tenon/tensor.h>

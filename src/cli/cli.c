@@ -129,7 +129,16 @@ int cli_compile_check(cli_compile *compile) {
     options->backend = (tenon_backend)backend;
     options->precision = (tenon_precision)precision;
     options->threads = compile->threads;
+    options->passes = compile->passes;
     return CLI_OK;
+}
+
+int cli_take_option(cli_compile *compile, int option, const char *text) {
+    if (option == CLI_OPTION_DIM)
+        return cli_pairs_add(&compile->dims, "--dim", text);
+    if (option == CLI_OPTION_INPUT)
+        return cli_pairs_add(&compile->inputs, "--input", text);
+    return cli_take_pass_option(compile, option, text);
 }
 
 void cli_compile_free(cli_compile *compile) {
@@ -137,6 +146,7 @@ void cli_compile_free(cli_compile *compile) {
     cli_pairs_free(&compile->inputs);
     free(compile->backend);
     free(compile->precision);
+    tenon_passes_destroy(&compile->passes);
 }
 
 int cli_parse(poptContext popt, const char *usage, const char *about,
@@ -290,6 +300,29 @@ int cli_number(const tenon_value *input, const char *text, int64_t *number, teno
     *number = whole;
     if (dtype == TENON_BOOL)
         *(bool *)number = whole != 0;
+    return code;
+}
+
+int cli_samples(const tenon_graph *graph, const cli_compile *compile, tenon_view **inputs,
+                int64_t **numbers) {
+    int count = tenon_graph_input_count(graph);
+    int64_t *symbols = NULL;
+    *inputs = calloc((size_t)count + 1, sizeof **inputs);
+    *numbers = calloc((size_t)count + 1, sizeof **numbers);
+    if (!*inputs || !*numbers)
+        return cli_error(CLI_FAILED, "out of memory");
+    int code =
+        cli_check_names(&compile->inputs, "--input", "input", count, cli_graph_input_name, graph);
+    if (code == CLI_OK)
+        code = cli_symbols(graph, &compile->dims, NULL, &symbols);
+    for (int i = 0; i < count && code == CLI_OK; i++) {
+        const tenon_value *input = tenon_graph_input(graph, i);
+        const char *number = cli_pairs_find(&compile->inputs, tenon_value_name(input));
+        code = tenon_value_is_tensor(input)
+                   ? cli_input_shape(graph, i, symbols, &(*inputs)[i])
+                   : cli_number(input, number, &(*numbers)[i], &(*inputs)[i]);
+    }
+    free(symbols);
     return code;
 }
 

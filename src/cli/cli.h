@@ -17,6 +17,7 @@ int cli_run(int argc, const char **argv);
 int cli_info(int argc, const char **argv);
 int cli_explain(int argc, const char **argv);
 int cli_ops(int argc, const char **argv);
+int cli_passes(int argc, const char **argv);
 
 /* "NAME=VALUE" options, in order. */
 typedef struct cli_pairs {
@@ -47,12 +48,43 @@ typedef struct cli_compile {
     cli_pairs inputs; /* --input */
     char *backend, *precision;
     int threads;
+    tenon_passes *passes;          /* NULL: no option changed the default */
     tenon_session_options options; /* from the above, by cli_compile_check */
 } cli_compile;
 
 /* Values that poptGetNextOpt returns for options with text to take. */
-enum { CLI_OPTION_HELP = 'h', CLI_OPTION_DIM = 1000, CLI_OPTION_INPUT, CLI_OPTION_EXPECT };
+enum {
+    CLI_OPTION_HELP = 'h',
+    CLI_OPTION_DIM = 1000,
+    CLI_OPTION_INPUT,
+    CLI_OPTION_EXPECT,
+    CLI_OPTION_PLUGIN,
+    CLI_OPTION_REMOVE_PASS,
+    CLI_OPTION_PASS_OPTION,
+    CLI_OPTION_DRAW_BEFORE,
+    CLI_OPTION_DRAW_AFTER
+};
 
+#define CLI_PLUGIN_OPTION                                           \
+    {                                                               \
+        "pass-plugin", 0, POPT_ARG_STRING, NULL, CLI_OPTION_PLUGIN, \
+            "passes and ops of a shared object", "FILE.so"          \
+    }
+#define CLI_PASS_OPTIONS                                                                          \
+    CLI_PLUGIN_OPTION, {"remove-pass",      0,     POPT_ARG_STRING, NULL, CLI_OPTION_REMOVE_PASS, \
+                        "leave a pass out", "PASS"},                                              \
+        {"pass-option",          0,                                                               \
+         POPT_ARG_STRING,        NULL,                                                            \
+         CLI_OPTION_PASS_OPTION, "set an option of a pass",                                       \
+         "PASS.KEY=VALUE"},                                                                       \
+        {"draw-before",          0,                                                               \
+         POPT_ARG_STRING,        NULL,                                                            \
+         CLI_OPTION_DRAW_BEFORE, "draw the graph before a pass",                                  \
+         "PASS=FILE.svg"},                                                                        \
+    {                                                                                             \
+        "draw-after", 0, POPT_ARG_STRING, NULL, CLI_OPTION_DRAW_AFTER,                            \
+            "draw the graph after a pass", "PASS=FILE.svg"                                        \
+    }
 #define CLI_COMPILE_OPTIONS(c)                                                                       \
     {"dim",           0,                                                                             \
      POPT_ARG_STRING, NULL,                                                                          \
@@ -62,10 +94,12 @@ enum { CLI_OPTION_HELP = 'h', CLI_OPTION_DIM = 1000, CLI_OPTION_INPUT, CLI_OPTIO
          "BACKEND"},                                                                                 \
         {"precision", 0, POPT_ARG_STRING, &(c).precision, 0, "fp32 or bf16 (default fp32)",          \
          "PRECISION"},                                                                               \
-    {                                                                                                \
-        "threads", 0, POPT_ARG_INT, &(c).threads, 0, "threads (default: one for each core)", "N"     \
-    }
+        {"threads", 0, POPT_ARG_INT, &(c).threads, 0, "threads (default: one for each core)", "N"},  \
+        CLI_PASS_OPTIONS
 
+/* Takes an option that these macros, or --input, declare. */
+int cli_take_option(cli_compile *compile, int option, const char *text);
+int cli_take_pass_option(cli_compile *compile, int option, const char *text);
 int cli_compile_check(cli_compile *compile);
 void cli_compile_free(cli_compile *compile);
 
@@ -81,6 +115,10 @@ int cli_symbols(const tenon_graph *graph, const cli_pairs *dims, const tenon_vie
                 int64_t **out);
 /* The dtype and shape of input `index` for those sizes. */
 int cli_input_shape(const tenon_graph *graph, int index, const int64_t *symbols, tenon_view *view);
+/* Dtypes and shapes of all inputs, from --dim, and numbers from --input, into which the views of
+ * inputs that are plain numbers point. The caller frees both. */
+int cli_samples(const tenon_graph *graph, const cli_compile *compile, tenon_view **inputs,
+                int64_t **numbers);
 /* The value of an input that is a plain number, from the text that --input gave (NULL: none). */
 int cli_number(const tenon_value *input, const char *text, int64_t *number, tenon_view *view);
 /* Names of --input and --expect must be the model's. */

@@ -15,9 +15,7 @@ typedef struct explain {
 
 static int take_option(int option, const char *text, void *user) {
     explain *e = user;
-    if (option == CLI_OPTION_DIM)
-        return cli_pairs_add(&e->compile.dims, "--dim", text);
-    return cli_pairs_add(&e->compile.inputs, "--input", text);
+    return cli_take_option(&e->compile, option, text);
 }
 
 /* Compiles, and shows what came of it in all the ways that were asked for. */
@@ -42,28 +40,8 @@ static int show(explain *e, int input_count) {
 static int execute(explain *e) {
     if (tenon_load(e->report.path, &e->graph) != TENON_OK)
         return cli_failed();
-    int count = tenon_graph_input_count(e->graph);
-    int64_t *symbols = NULL;
-    e->inputs = calloc((size_t)count + 1, sizeof *e->inputs);
-    e->numbers = calloc((size_t)count + 1, sizeof *e->numbers);
-    if (!e->inputs || !e->numbers)
-        return cli_error(CLI_FAILED, "out of memory");
-    int code = cli_check_names(&e->compile.inputs, "--input", "input", count, cli_graph_input_name,
-                               e->graph);
-    if (code == CLI_OK)
-        code = cli_symbols(e->graph, &e->compile.dims, NULL, &symbols);
-    for (int i = 0; i < count && code == CLI_OK; i++) {
-        const tenon_value *input = tenon_graph_input(e->graph, i);
-        if (tenon_value_is_tensor(input))
-            code = cli_input_shape(e->graph, i, symbols, &e->inputs[i]);
-        else
-            code = cli_number(input, cli_pairs_find(&e->compile.inputs, tenon_value_name(input)),
-                              &e->numbers[i], &e->inputs[i]);
-    }
-    free(symbols);
-    if (code != CLI_OK)
-        return code;
-    return show(e, count);
+    int code = cli_samples(e->graph, &e->compile, &e->inputs, &e->numbers);
+    return code == CLI_OK ? show(e, tenon_graph_input_count(e->graph)) : code;
 }
 
 static const char about[] =

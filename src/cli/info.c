@@ -156,18 +156,26 @@ static const char about[] = "Tells the inputs and outputs of MODEL with their dt
                             "the ranges of its symbols, what its runs\n"
                             "write, its parameters, its operators and its size.";
 
+static int take_option(int option, const char *text, void *user) {
+    return cli_take_option(user, option, text);
+}
+
 int cli_info(int argc, const char **argv) {
     const char *path = NULL;
     tenon_graph *graph = NULL;
+    cli_compile compile = {0};
     struct poptOption options[] = {
-        {"help", 'h', POPT_ARG_NONE, NULL, CLI_OPTION_HELP, "this text", NULL}, POPT_TABLEEND};
+        CLI_PLUGIN_OPTION,
+        {"help", 'h', POPT_ARG_NONE, NULL, CLI_OPTION_HELP, "this text", NULL},
+        POPT_TABLEEND};
     poptContext popt = poptGetContext("tenon info", argc, argv, options, 0);
-    int code = cli_parse(popt, "MODEL", about, NULL, NULL, &path);
+    int code = cli_parse(popt, "MODEL", about, take_option, &compile, &path);
     if (code == CLI_OK && !path)
         code = cli_error(CLI_USAGE, "no model is given; see --help");
     if (code == CLI_OK)
         code = tenon_load(path, &graph) == TENON_OK ? print_all(path, graph) : cli_failed();
     tenon_graph_destroy(&graph);
+    cli_compile_free(&compile);
     poptFreeContext(popt);
     return code < 0 ? CLI_OK : code;
 }

@@ -27,11 +27,8 @@ typedef struct run {
 
 static int take_option(int option, const char *text, void *user) {
     run *r = user;
-    if (option == CLI_OPTION_DIM)
-        return cli_pairs_add(&r->compile.dims, "--dim", text);
-    if (option == CLI_OPTION_INPUT)
-        return cli_pairs_add(&r->compile.inputs, "--input", text);
-    return cli_pairs_add(&r->expect, "--expect", text);
+    return option == CLI_OPTION_EXPECT ? cli_pairs_add(&r->expect, "--expect", text)
+                                       : cli_take_option(&r->compile, option, text);
 }
 
 static int check_options(run *r) {

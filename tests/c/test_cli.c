@@ -1,30 +1,6 @@
 /* The command `tenon`: options, messages, exit codes, files. TENON_COMMAND is its path. */
+#include "command.h"
 #include "run_graph.h"
-#include <stdio.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-static char directory[4096];
-static char out[1 << 16], err[1 << 16];
-
-static void read_file(const char *name, char *text, size_t capacity) {
-    char path[5000];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    FILE *file = fopen(path, "rb");
-    ck_assert_ptr_nonnull(file);
-    text[fread(text, 1, capacity - 1, file)] = 0;
-    fclose(file);
-}
-
-static void write_file(const char *name, const char *text) {
-    char path[5000];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    FILE *file = fopen(path, "wb");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fputs(text, file) >= 0, 1);
-    ck_assert_int_eq(fclose(file), 0);
-}
 
 static void write_array(const char *name, tenon_view view) {
     char path[5000];
@@ -32,39 +8,9 @@ static void write_array(const char *name, tenon_view view) {
     OK(tenon_npy_save(path, &view));
 }
 
-/* Runs the command in the directory; returns its exit status. What it prints is in `out` and `err`.
- */
-static int tenon(const char *arguments) {
-    char line[6000];
-    snprintf(line, sizeof line, "cd %s && " TENON_COMMAND " %s >out 2>err", directory, arguments);
-    int status = system(line);
-    ck_assert(WIFEXITED(status));
-    read_file("out", out, sizeof out);
-    read_file("err", err, sizeof err);
-    return WEXITSTATUS(status);
-}
-
-#define SAYS(text, what) \
-    ck_assert_msg(strstr(text, what) != NULL, "\"%s\" is not in \"%s\"", what, text)
-/* The command ends with this status, and says `what` on standard error only. */
-#define REFUSES(arguments, status, what)                                            \
-    do {                                                                            \
-        int code = tenon(arguments);                                                \
-        ck_assert_msg(code == (status), "%s: status %d, %s", arguments, code, err); \
-        SAYS(err, what);                                                            \
-    } while (0)
-#define WORKS(arguments)                                                     \
-    do {                                                                     \
-        int code = tenon(arguments);                                         \
-        ck_assert_msg(code == 0, "%s: status %d, %s", arguments, code, err); \
-        ck_assert_str_eq(err, "");                                           \
-    } while (0)
-
 static void set_up(void) {
     float x[6] = {1, 2, 3, 4, 5, 6}, y[6] = {2, 4, 6, 5, 7, 9}, wrong[6] = {2, 4, 6, 5, 7, 9.01f};
-    const char *base = getenv("TMPDIR");
-    snprintf(directory, sizeof directory, "%s/tenon-cli-XXXXXX", base ? base : "/tmp");
-    ck_assert_ptr_nonnull(mkdtemp(directory));
+    make_directory();
     write_file("m.txt", "graph m {\n"
                         "  symbol s0 in [2, 8]\n"
                         "  input %x: float32[s0, 3]\n"
@@ -100,12 +46,6 @@ static void set_up(void) {
     write_array("y.npy", floats(y, 2, 3));
     write_array("wrong.npy", floats(wrong, 2, 3));
     write_array("flat.npy", floats(y, 6, -1));
-}
-
-static void tear_down(void) {
-    char line[5000];
-    snprintf(line, sizeof line, "rm -r %s", directory);
-    ck_assert_int_eq(system(line), 0);
 }
 
 START_TEST(usage) {
@@ -282,7 +222,7 @@ int main(void) {
     Suite *suite = suite_create("cli");
     TCase *tests = tcase_create("cli");
     tcase_set_timeout(tests, 120);
-    tcase_add_unchecked_fixture(tests, set_up, tear_down); /* gone even when a test fails */
+    tcase_add_unchecked_fixture(tests, set_up, remove_directory); /* gone even when a test fails */
     tcase_add_test(tests, integers_must_be_equal);
     tcase_add_test(tests, usage);
     tcase_add_test(tests, bad_options);
