@@ -166,6 +166,9 @@ static void keep_apart(finder *f) {
     static const tn_why by_row = {TENON_REASON_ONEDNN_SLOW,
                                   "behind a product an operand that changes from row to row only "
                                   "runs in oneDNN's reference code"};
+    static const tn_why norm = {TENON_REASON_REFUSED,
+                                "oneDNN does not come to an end when it compiles a batch norm "
+                                "with a convolution that has a second use"};
     tn_builder *b = &f->b;
     for (int32_t i = 0; i < f->mapped; i++) {
         const tn_lowered *op = &b->ops[i];
@@ -174,6 +177,9 @@ static void keep_apart(finder *f) {
         bool ordered = op->kind == dnnl_graph_op_subtract || op->kind == dnnl_graph_op_divide;
         if (ordered && !b->caps->right_side_safe && b->tensors[op->in[1]].producer >= 0)
             end(f, op->in[1], &right);
+        if (op->kind == dnnl_graph_op_batch_norm_inference && b->tensors[op->in[0]].value &&
+            b->tensors[op->in[0]].value->use_count > 1)
+            end(f, op->in[0], &norm);
         if (!tn_kind_binary(op->kind))
             continue;
         if (tn_fuses_slowly(b, op)) {

@@ -78,6 +78,15 @@ static const test_case fusions[] = {
            IN("z", "float32[6, 33]") "%a = aten.tanh(%x)\n%b = aten.mul.Tensor(%a, %z)\n%y = "
                                      "aten.relu(%b)\n" OUT("y")),
      "Tanh | Multiply+ReLU", ONEDNN},
+    /* 3.7 would not come to an end. */
+    {"batch norm of a convolution that is used again",
+     G(IN("x", "float32[2, 8, 9, 9]") WEIGHT("w", "8, 8, 3, 3") WEIGHT("g", "8") WEIGHT(
+         "h", "8") "const %v: float32[8] = ones\n"
+                   "%c = aten.convolution(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)\n"
+                   "%n, %a, %b = aten._native_batch_norm_legit_no_training(%c, %g, %h, %g, %v, "
+                   "0.1, 1e-5)\n"
+                   "%z = aten.add.Tensor(%c, %n)\n" OUT("z")),
+     "Convolution | BatchNormInference | Add", ONEDNN},
     {"x times itself",
      G(IN("x", "float32[6, 33]") WEIGHT(
          "w", "47, 33") "%y = aten.linear(%x, %w)\n%z = aten.mul.Tensor(%y, %y)\n" OUT("z")),
