@@ -322,14 +322,11 @@ dnnl_status_t tn_b_renew(tn_builder *b, int32_t index) {
     for (size_t at = op->attrs; status == dnnl_success && at < op->attrs_end;) {
         attr_head head;
         memcpy(&head, b->attrs.data + at, sizeof head);
-        /* oneDNN reads arrays of 8-byte integers: the text has no alignment. */
-        void *bytes = malloc((size_t)head.size + 1);
-        if (!bytes)
-            status = dnnl_out_of_memory;
-        else
-            memcpy(bytes, b->attrs.data + at + sizeof head, (size_t)head.size);
+        /* A copy that is aligned, and ends in a NUL for strings. */
+        char *bytes = calloc((size_t)head.size + 1, 1);
         if (bytes)
-            status = set_attr(made, &head, bytes);
+            memcpy(bytes, b->attrs.data + at + sizeof head, (size_t)head.size);
+        status = bytes ? set_attr(made, &head, bytes) : dnnl_out_of_memory;
         free(bytes);
         at += sizeof head + (size_t)head.size;
     }

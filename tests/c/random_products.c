@@ -718,6 +718,6 @@ const rg_motif rg_products[] = {
     {"norm_apart", norm_apart, 6},
     {"norm", norm, 4},
     {"softmax", softmax, 2},
-    {"attention", attention, 7},
+    {"attention", attention, 11},
     {0},
 };

@@ -642,10 +642,57 @@ START_TEST(any_passes_give_the_same) {
 }
 END_TEST
 
+/* What the generator makes: many kinds of ops, and work for every pass. */
+START_TEST(graphs_are_of_many_kinds) {
+    enum { GRAPHS = 400, LEAST_OPS = 100 };
+    static rg g;
+    static const char *ops[TN_OP_COUNT];
+    int fired[PASSES] = {0}, op_count = 0;
+    tenon_pass_record record;
+    OK(tenon_passes_create(&defaults));
+    for (int seed = 0; seed < GRAPHS; seed++) {
+        rg_make(&g, (uint64_t)seed);
+        for (tenon_node *node = tenon_graph_first_node(g.graph); node;
+             node = tenon_node_next(node)) {
+            int at = 0;
+            while (at < op_count && strcmp(ops[at], tenon_node_op(node)) != 0)
+                at++;
+            if (at == op_count)
+                ops[op_count++] = node->op->name;
+        }
+        tenon_graph *graph = g.symbolic ? rg_symbolic(g.graph) : NULL;
+        tenon_view samples[RG_INPUTS] = {{0}};
+        for (int i = 0; i < g.input_count; i++) {
+            const tenon_value *x = g.graph->inputs[i];
+            samples[i] = tn_view_make(NULL, x->dtype, x->rank, x->shape);
+        }
+        tenon_graph **made = graph ? &graph : &g.graph;
+        if (tenon_passes_apply(defaults, made, samples, g.input_count) == TENON_OK)
+            for (int i = 0; tenon_graph_record(*made, i, &record); i++)
+                if (tenon_passes_find(defaults, record.name) >= 0)
+                    fired[tenon_passes_find(defaults, record.name)]++;
+        tenon_graph_destroy(&graph);
+        tenon_graph_destroy(&g.graph);
+    }
+    for (int i = 0; i < tenon_passes_count(defaults); i++) {
+        const char *name = tenon_passes_get(defaults, i)->name;
+        if (getenv("TENON_RANDOM_SHOW"))
+            fprintf(stderr, "%4d %s\n", fired[i], name);
+        /* what is dead goes after each pass that says so */
+        ck_assert_msg(fired[i] > 0 || strncmp(name, "dead", 4) == 0, "no graph of %d has work for the pass %s", GRAPHS, name);
+    }
+    tenon_passes_destroy(&defaults);
+    if (getenv("TENON_RANDOM_SHOW"))
+        fprintf(stderr, "%d kinds of ops\n", op_count);
+    ck_assert_int_ge(op_count, LEAST_OPS);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("random_graphs");
     TCase *tests = tcase_create("graphs");
     tcase_set_timeout(tests, 280);
+    tcase_add_test(tests, graphs_are_of_many_kinds);
     tcase_add_loop_test(tests, any_passes_give_the_same, 0, CASES);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
