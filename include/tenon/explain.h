@@ -173,7 +173,7 @@ TENON_API TENON_MUST_CHECK tenon_status tenon_session_get_boundary(const tenon_s
 typedef enum tenon_conversion {
     TENON_CONVERSION_NONE = 0,
     TENON_CONVERSION_LAYOUT, /* a copy that was inserted: another order, or memory of its own */
-    TENON_CONVERSION_DTYPE   /* a cast, of the model or of a pass */
+    TENON_CONVERSION_DTYPE   /* a cast */
 } tenon_conversion;
 
 typedef struct tenon_node_info {
@@ -186,6 +186,7 @@ typedef struct tenon_node_info {
      * or converts elements. docs/explain.md has the table. */
     double flops;
     tenon_conversion conversion;
+    bool inserted; /* not the model's: a pass, the precision or the layout put it there */
     char conversion_for[256]; /* who reads it: "aten.view 'v', output 'logits'"; "" if no conversion
                                */
 } tenon_node_info;

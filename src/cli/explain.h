@@ -37,6 +37,8 @@ void report_free(report *r);
 
 /* "onednn", "kernel", "copy"; "view" for a node without a step. */
 const char *report_where(const report *r, int step);
+/* A name that no other node of the graph has: that of its first output, where it has one. */
+const char *report_name(const tenon_node *node);
 /* "aten.add.Tensor": the op that a step of one node computes; what oneDNN fused otherwise. */
 const char *report_title(const report_step *step);
 
@@ -48,8 +50,8 @@ char *report_json(const report *r);
 int report_write_json(const report *r, const char *path);
 /* One HTML page. */
 int report_write_html(const report *r, const char *path);
-/* The graph as SVG, from Graphviz; NULL when it is not installed or takes too long. The caller
- * frees it. */
+/* The graph as an SVG element, from Graphviz; NULL when it is not installed or takes too long. The
+ * caller frees it with tenon_string_free. */
 char *report_draw(const report *r);
 
 /* Runs the model on random inputs of these shapes, and notes the times of the steps. */

@@ -1,18 +1,9 @@
 /* The graph as Graphviz draws it: a box for each node, a frame for each partition. Classes and ids
  * in the SVG let the page colour it and find its parts: n12 is a node, s3 a step. */
 #include "explain.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-extern char **environ;
+#include <tenon/draw.h>
 
 enum { MOST_NODES = 4000, SECONDS = 20 };
 
@@ -140,9 +131,11 @@ static void put_graph(const drawing *d) {
     fprintf(d->out, "}\n");
 }
 
-/* Writes the graph for dot to a temporary file, which is read from its start; NULL on failure. */
-static FILE *write_dot(const report *r) {
-    drawing d = {.report = r, .out = tmpfile()};
+/* The caller frees it; NULL when memory is out. */
+static char *write_dot(const report *r) {
+    char *text = NULL;
+    size_t length = 0;
+    drawing d = {.report = r, .out = open_memstream(&text, &length)};
     d.sorted = malloc(((size_t)r->node_count + 1) * sizeof *d.sorted);
     bool done = d.out && d.sorted;
     for (int i = 0; i < r->node_count && done; i++)
@@ -150,84 +143,18 @@ static FILE *write_dot(const report *r) {
     if (done) {
         qsort(d.sorted, (size_t)r->node_count, sizeof *d.sorted, by_address);
         put_graph(&d);
-        done = fflush(d.out) == 0 && fseek(d.out, 0, SEEK_SET) == 0;
     }
     free(d.sorted);
-    if (!done && d.out)
-        fclose(d.out);
-    return done ? d.out : NULL;
-}
-
-/* ---- Running dot ---- */
-
-static pid_t start_dot(FILE *input, int output) {
-    char *const arguments[] = {"dot", "-Tsvg", NULL};
-    posix_spawn_file_actions_t actions;
-    pid_t pid = -1;
-    if (posix_spawn_file_actions_init(&actions) != 0)
-        return -1;
-    if (posix_spawn_file_actions_adddup2(&actions, fileno(input), STDIN_FILENO) != 0 ||
-        posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO) != 0 ||
-        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0) != 0 ||
-        posix_spawnp(&pid, "dot", &actions, NULL, arguments, environ) != 0)
-        pid = -1;
-    posix_spawn_file_actions_destroy(&actions);
-    return pid;
-}
-
-/* All that comes from the pipe within the time; NULL when that runs out. */
-static char *read_all(int from) {
-    char *text = NULL;
-    size_t length = 0, room = 0;
-    time_t end = time(NULL) + SECONDS;
-    for (;;) {
-        struct pollfd waiting = {.fd = from, .events = POLLIN};
-        time_t left = end - time(NULL);
-        if (room - length < 65536) {
-            char *more = realloc(text, room + 262144);
-            if (!more)
-                break;
-            text = more;
-            room += 262144;
-        }
-        if (left <= 0 || poll(&waiting, 1, (int)left * 1000) <= 0)
-            break;
-        ssize_t got = read(from, text + length, room - length - 1);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            break;
-        if (got == 0) {
-            text[length] = '\0';
-            return text;
-        }
-        length += (size_t)got;
-    }
-    free(text);
-    return NULL;
-}
-
-static char *run_dot(FILE *input) {
-    int ends[2], status = 0;
-    if (pipe(ends) != 0)
-        return NULL;
-    fcntl(ends[0], F_SETFD, FD_CLOEXEC);
-    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
-    pid_t pid = start_dot(input, ends[1]);
-    close(ends[1]);
-    char *text = pid > 0 ? read_all(ends[0]) : NULL;
-    close(ends[0]);
-    if (pid > 0) {
-        if (!text)
-            kill(pid, SIGKILL);
-        waitpid(pid, &status, 0);
-    }
-    if (text && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
+    if (d.out && fclose(d.out) != 0)
+        done = false;
+    if (!done) {
         free(text);
         text = NULL;
     }
     return text;
 }
+
+/* ---- SVG ---- */
 
 /* Leaves the element itself: what stands before it, and the names of XML's namespaces, a page needs
  * not. */
@@ -248,17 +175,13 @@ static void trim(char *text) {
 }
 
 char *report_draw(const report *r) {
-    if (r->node_count == 0 || r->node_count > MOST_NODES)
-        return NULL;
-    FILE *input = write_dot(r);
-    char *text = input ? run_dot(input) : NULL;
-    if (input)
-        fclose(input);
-    if (text)
-        trim(text);
-    if (text && !*text) {
-        free(text);
-        text = NULL;
-    }
-    return text;
+    char *svg = NULL, *dot = NULL;
+    if (r->node_count > 0 && r->node_count <= MOST_NODES)
+        dot = write_dot(r);
+    if (dot && tenon_dot_to_svg(dot, SECONDS, &svg) != TENON_OK)
+        svg = NULL; /* the page draws the steps itself */
+    free(dot);
+    if (svg)
+        trim(svg);
+    return svg;
 }

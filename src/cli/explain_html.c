@@ -71,6 +71,6 @@ int report_write_html(const report *r, const char *path) {
             code = cli_error(CLI_FAILED, "%s: %s", path, strerror(errno));
     }
     free(json);
-    free(drawing);
+    tenon_string_free(drawing);
     return code;
 }

@@ -109,7 +109,7 @@ static int add_steps(const report *r, cJSON *to) {
         cJSON_AddStringToObject(step, "title", report_title(&r->steps[i]));
         cJSON *nodes = cJSON_AddArrayToObject(step, "nodes");
         for (int n = 0; n < info->node_count; n++)
-            add_name(nodes, tenon_node_name(info->nodes[n]));
+            add_name(nodes, report_name(info->nodes[n]));
         add_reason(step, info->reason_kind, info->reason);
         cJSON_AddNumberToObject(step, "read_bytes", (double)info->read_bytes);
         cJSON_AddNumberToObject(step, "weight_bytes", (double)info->weight_bytes);
@@ -131,7 +131,7 @@ static void add_nodes(const report *r, cJSON *to) {
     for (int i = 0; i < r->node_count; i++) {
         const report_node *n = &r->nodes[i];
         cJSON *node = object_in(list);
-        cJSON_AddStringToObject(node, "name", tenon_node_name(n->node));
+        cJSON_AddStringToObject(node, "name", report_name(n->node));
         cJSON_AddStringToObject(node, "op", tenon_node_op(n->node));
         cJSON_AddStringToObject(node, "module", tenon_node_module_path(n->node));
         cJSON_AddStringToObject(node, "where", report_where(r, n->info.step));
@@ -143,10 +143,11 @@ static void add_nodes(const report *r, cJSON *to) {
         bool dtype = n->info.conversion == TENON_CONVERSION_DTYPE;
         tenon_dtype made = tenon_value_dtype(tenon_node_output(n->node, 0));
         cJSON *conversion = object_in(conversions);
-        cJSON_AddStringToObject(conversion, "node", tenon_node_name(n->node));
+        cJSON_AddStringToObject(conversion, "node", report_name(n->node));
         cJSON_AddStringToObject(conversion, "kind", dtype ? "dtype" : "layout");
         cJSON_AddStringToObject(conversion, "to", dtype ? tenon_dtype_text(made) : "row-major");
         cJSON_AddStringToObject(conversion, "for", n->info.conversion_for);
+        cJSON_AddBoolToObject(conversion, "inserted", n->info.inserted);
     }
 }
 
@@ -155,6 +156,29 @@ static void add_advice(cJSON *to) {
     for (int i = TENON_REASON_NONE + 1; i < TENON_REASON_COUNT; i++)
         cJSON_AddStringToObject(advice, tenon_reason_text((tenon_reason)i),
                                 tenon_reason_advice((tenon_reason)i));
+}
+
+static void add_texts(cJSON *to, const char *name, const char *const *texts, int count) {
+    cJSON *list = cJSON_AddArrayToObject(to, name);
+    for (int i = 0; i < count; i++)
+        add_name(list, texts[i]);
+}
+
+static void add_passes(const report *r, cJSON *to) {
+    cJSON *list = cJSON_AddArrayToObject(to, "passes");
+    tenon_pass_record record;
+    for (int i = 0; tenon_graph_record(r->plan.graph, i, &record); i++) {
+        cJSON *pass = object_in(list);
+        cJSON_AddStringToObject(pass, "name", record.name);
+        cJSON_AddStringToObject(pass, "phase",
+                                record.phase == TENON_PASS_MODEL ? "model" : "shapes");
+        cJSON_AddNumberToObject(pass, "nodes_before", (double)record.nodes_before);
+        cJSON_AddNumberToObject(pass, "nodes_after", (double)record.nodes_after);
+        cJSON_AddNumberToObject(pass, "removed_count", (double)record.removed_count);
+        cJSON_AddNumberToObject(pass, "added_count", (double)record.added_count);
+        add_texts(pass, "removed", record.removed, record.removed_named);
+        add_texts(pass, "added", record.added, record.added_named);
+    }
 }
 
 static int add_graph(const report *r, cJSON *to) {
@@ -210,6 +234,7 @@ char *report_json(const report *r) {
     int code = add_steps(r, all);
     if (code == CLI_OK) {
         add_nodes(r, all);
+        add_passes(r, all);
         add_advice(all);
         code = add_graph(r, all);
     }

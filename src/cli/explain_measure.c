@@ -119,10 +119,10 @@ static int join(const report *ours, const report *theirs, int *parents) {
     if (!names)
         return cli_error(CLI_FAILED, "out of memory");
     for (int i = 0; i < theirs->node_count; i++)
-        names[i] = (named){tenon_node_name(theirs->nodes[i].node), theirs->nodes[i].info.step};
+        names[i] = (named){report_name(theirs->nodes[i].node), theirs->nodes[i].info.step};
     qsort(names, (size_t)theirs->node_count, sizeof *names, by_name);
     for (int i = 0; i < ours->node_count; i++) {
-        named key = {tenon_node_name(ours->nodes[i].node), ours->nodes[i].info.step};
+        named key = {report_name(ours->nodes[i].node), ours->nodes[i].info.step};
         const named *found =
             bsearch(&key, names, (size_t)theirs->node_count, sizeof *names, by_name);
         if (!found || found->step < 0 || key.step < 0)

@@ -43,6 +43,11 @@ const char *report_where(const report *r, int step) {
     return step < 0 ? "view" : names[r->steps[step].info.kind];
 }
 
+const char *report_name(const tenon_node *node) {
+    return tenon_node_output_count(node) > 0 ? tenon_value_name(tenon_node_output(node, 0))
+                                             : tenon_node_name(node);
+}
+
 const char *report_title(const report_step *step) {
     return *step->info.fused ? step->info.fused : tenon_node_op(step->info.nodes[0]);
 }
@@ -91,7 +96,7 @@ static void print_ops(const tenon_step_info *step) {
 
 static void print_places(const report_step *const *steps, int count) {
     for (int i = 0; i < count && i < 4; i++)
-        printf("%s%s", i ? ", " : "", tenon_node_name(steps[i]->info.nodes[0]));
+        printf("%s%s", i ? ", " : "", report_name(steps[i]->info.nodes[0]));
     printf(count > 4 ? ", ... (%d in all)\n" : "\n", count);
 }
 
@@ -190,12 +195,43 @@ static void print_conversions(const report *r) {
             printf("\nconversions\n");
         some = true;
         const tenon_value *value = tenon_node_output(n->node, 0);
-        if (n->info.conversion == TENON_CONVERSION_DTYPE)
-            printf("  %s: to %s, for %s\n", tenon_node_name(n->node),
-                   tenon_dtype_text(tenon_value_dtype(value)), n->info.conversion_for);
+        const char *to = n->info.conversion == TENON_CONVERSION_DTYPE
+                             ? tenon_dtype_text(tenon_value_dtype(value))
+                             : "row-major memory of its own";
+        printf("  %s: to %s, for %s%s\n", report_name(n->node), to, n->info.conversion_for,
+               n->info.inserted ? "" : " (the model's own)");
+    }
+}
+
+/* Each pass once, with how often it changed the graph. */
+static void print_passes(const report *r) {
+    const tenon_graph *graph = r->plan.graph;
+    tenon_pass_record record, other;
+    for (int i = 0; tenon_graph_record(graph, i, &record); i++) {
+        int64_t removed = 0, added = 0;
+        int before = 0, times = 0;
+        for (int j = 0; tenon_graph_record(graph, j, &other); j++) {
+            if (strcmp(other.name, record.name) != 0)
+                continue;
+            before += j < i;
+            times++;
+            removed += other.removed_count;
+            added += other.added_count;
+        }
+        if (i == 0)
+            printf("\npasses that changed the graph\n");
+        if (before > 0)
+            continue;
+        printf("  %s", record.name);
+        if (times > 1)
+            printf(", %d times", times);
+        if (removed + added == 0)
+            printf(": arguments or layouts\n");
         else
-            printf("  %s: in row-major order, for %s\n", tenon_node_name(n->node),
-                   n->info.conversion_for);
+            printf(": %lld removed, %lld added; %s%s%s\n", (long long)removed, (long long)added,
+                   record.removed_named ? "- " : "+ ",
+                   record.removed_named ? record.removed[0] : record.added[0],
+                   removed + added > 1 ? " ..." : "");
     }
 }
 
@@ -224,5 +260,7 @@ int report_print(const report *r) {
         code = print_kind(r, TENON_STEP_COPY, "copies");
     if (code == CLI_OK)
         print_conversions(r);
+    if (code == CLI_OK)
+        print_passes(r);
     return code;
 }

@@ -79,20 +79,34 @@ static int count_boundaries(const tn_plan *plan, const tn_step *step) {
     return count;
 }
 
+/* A copy that was inserted, and not computed together with other nodes. */
+static bool is_inserted_copy(const tenon_node *node) {
+    return node->op->id == TN_OP_clone && (node->reason_kind == TENON_REASON_LAYOUT_COPY ||
+                                           node->reason_kind == TENON_REASON_OUTPUT_COPY ||
+                                           node->reason_kind == TENON_REASON_STATE_COPY);
+}
+
+/* Why a step begins where it does. */
+static tenon_reason reason_of(const tn_step *step, const char **text) {
+    const tn_partition *p = step->partition;
+    bool own = !p || (p->node_count == 1 && is_inserted_copy(p->nodes[0]));
+    *text = own ? step->node->reason : p->reason;
+    *text = *text ? *text : "";
+    return own ? (tenon_reason)step->node->reason_kind : p->reason_kind;
+}
+
 static void describe(const tn_plan *plan, const tn_step *step, tenon_step_info *out) {
     const tn_partition *partition = step->partition;
-    const char *reason = partition ? partition->reason : step->node->reason;
     *out = (tenon_step_info){
         .kind = partition    ? TENON_STEP_ONEDNN
                 : step->copy ? TENON_STEP_COPY
                              : TENON_STEP_KERNEL,
-        .reason_kind = partition ? partition->reason_kind : (tenon_reason)step->node->reason_kind,
-        .reason = reason ? reason : "",
         .fused = partition ? partition->ops : "",
         .input_count = step->read_count,
         .output_count = step->written_count,
         .boundary_count = count_boundaries(plan, step),
     };
+    out->reason_kind = reason_of(step, &out->reason);
     out->nodes = (const tenon_node *const *)nodes_of(step, &out->node_count);
     for (int i = 0; i < out->node_count; i++)
         out->flops += tn_node_flops(out->nodes[i]);
@@ -239,18 +253,12 @@ static void name_users(const tenon_graph *graph, const tenon_value *value, char 
         snprintf(text + used, room - used, " and %lld more", (long long)(value->use_count - named));
 }
 
-static tenon_conversion conversion_of(const tn_plan *plan, const tenon_node *node) {
-    tenon_reason kind = (tenon_reason)node->reason_kind;
-    if (node->op->id == TN_OP_to_copy) {
-        const tenon_value *from = tn_arg_value(node, 0);
-        return from && from->dtype != node->outputs[0]->dtype ? TENON_CONVERSION_DTYPE
-                                                              : TENON_CONVERSION_NONE;
-    }
-    bool copy = plan->step_of[node->order] >= 0 && plan->steps[plan->step_of[node->order]].copy;
-    return copy && (kind == TENON_REASON_LAYOUT_COPY || kind == TENON_REASON_OUTPUT_COPY ||
-                    kind == TENON_REASON_STATE_COPY)
-               ? TENON_CONVERSION_LAYOUT
-               : TENON_CONVERSION_NONE;
+static tenon_conversion conversion_of(const tenon_node *node) {
+    if (is_inserted_copy(node))
+        return TENON_CONVERSION_LAYOUT;
+    const tenon_value *from = node->op->id == TN_OP_to_copy ? tn_arg_value(node, 0) : NULL;
+    return from && from->dtype != node->outputs[0]->dtype ? TENON_CONVERSION_DTYPE
+                                                          : TENON_CONVERSION_NONE;
 }
 
 tenon_status tenon_session_get_node(const tenon_session *session, const tenon_node *node,
@@ -259,22 +267,24 @@ tenon_status tenon_session_get_node(const tenon_session *session, const tenon_no
     TN_TRY(find_plan(session, &plan));
     if (node->graph != plan->graph)
         return tn_fail(TENON_INVALID_ARGUMENT, "node '%s' is not of the plan's graph", node->name);
-    int step = plan->step_of[node->order];
-    const tn_partition *partition = step >= 0 ? plan->steps[step].partition : NULL;
-    tenon_node_info info = {.step = step,
-                            .reason_kind = (tenon_reason)node->reason_kind,
-                            .reason = node->reason ? node->reason : "",
-                            .flops = step >= 0 ? tn_node_flops(node) : 0};
-    if (partition && partition->nodes[0] == node) {
-        info.reason_kind = partition->reason_kind;
-        info.reason = partition->reason;
-    } else if (partition) {
+    int index = plan->step_of[node->order];
+    const tn_step *step = index < 0 ? NULL : &plan->steps[index];
+    tenon_node_info info = {.step = index, .flops = step ? tn_node_flops(node) : 0};
+    if (!step) {
+        info.reason_kind = (tenon_reason)node->reason_kind;
+        info.reason = node->reason ? node->reason : "";
+    } else if (step->node == node) {
+        info.reason_kind = reason_of(step, &info.reason);
+    } else {
         info.reason_kind = TENON_REASON_FUSED;
         info.reason = "oneDNN fuses it into the kernel of the op before it";
     }
-    info.conversion = conversion_of(plan, node);
+    info.conversion = conversion_of(node);
     if (info.conversion != TENON_CONVERSION_NONE)
         name_users(plan->graph, node->outputs[0], info.conversion_for, sizeof info.conversion_for);
+    /* The session's graph is the model before anything depended on shapes, layouts or precision. */
+    info.inserted =
+        node->output_count > 0 && !tn_map_get(&session->graph->names, node->outputs[0]->name);
     *out = info;
     return TENON_OK;
 }

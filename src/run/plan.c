@@ -198,8 +198,28 @@ static void find_sources(tn_plan *plan) {
     }
 }
 
-/* Copies that the layout needed are there for reasons of their own, and so are views of them. */
+/* A copy of what is no activation, which a pass made for an output or a write. */
+static void explain_borrowed(const tn_plan *plan, const tn_use *use, tenon_reason kind,
+                             const char *reason) {
+    tenon_node *node = use ? use->value->node : NULL;
+    const tenon_value *from = node && node->op->id == TN_OP_clone ? tn_arg_value(node, 0) : NULL;
+    if (!from || (from->node && plan->source_of[from->node->order] >= 0))
+        return;
+    node->reason_kind = kind;
+    node->reason = reason;
+}
+
+/* Copies that outputs, state and the layout needed are there for reasons of their own, and so are
+ * views of them. */
 static void explain_copies(planner *p) {
+    const tn_plan *plan = p->plan;
+    for (int32_t i = 0; i < plan->graph->output_count; i++)
+        explain_borrowed(plan, plan->graph->outputs[i].use, TENON_REASON_OUTPUT_COPY,
+                         "a copy: the output is an input or constant, or a view of one, and needs "
+                         "memory of its own");
+    for (int32_t i = 0; i < plan->graph->write_count; i++)
+        explain_borrowed(plan, plan->graph->writes[i].use, TENON_REASON_STATE_COPY,
+                         "a copy: what is written is an input or state itself, or a view of one");
     for (const tn_layout_copy *copy = p->layout.copies; copy; copy = copy->next) {
         copy->node->reason_kind = copy->kind;
         copy->node->reason = copy->reason;
