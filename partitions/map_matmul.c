@@ -161,7 +161,8 @@ static bool check_attention(tn_builder *b, tenon_node *node) {
                              "oneDNN's attention needs equal batches and heads");
     }
     if (out->dtype != TENON_FLOAT32)
-        return tn_refuse(b, TENON_REASON_ACCURACY, "oneDNN would round scores to %s",
+        return tn_refuse(b, TENON_REASON_ACCURACY,
+                         "oneDNN would round the scores to %s, which PyTorch keeps in float32",
                          tenon_dtype_text(out->dtype));
     if (tn_arg_float(node, DROPOUT, 0) != 0)
         return tn_refuse(b, TENON_REASON_ATTRIBUTE,
@@ -177,11 +178,10 @@ static bool check_attention(tn_builder *b, tenon_node *node) {
                          "them");
     if (out->shape[0] * out->shape[1] <= 2 * b->options->threads)
         return tn_refuse(b, TENON_REASON_ONEDNN_SLOW,
-                         "it has %lld heads; oneDNN's attention is the faster one from %d on, more "
-                         "than two for each "
-                         "of %d threads",
-                         (long long)(out->shape[0] * out->shape[1]), 2 * b->options->threads + 1,
-                         b->options->threads);
+                         "it has %lld heads, and oneDNN's attention is the faster one from %d on "
+                         "only: more than "
+                         "two a thread",
+                         (long long)(out->shape[0] * out->shape[1]), 2 * b->options->threads + 1);
     return result(b, out);
 }
 

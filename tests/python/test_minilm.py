@@ -1,5 +1,6 @@
 """A real model: the sentence encoder all-MiniLM-L6-v2, one archive for any batch and length."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import torch
 import zoo
 from conftest import largest_error
+from explain_facts import check_reasons, check_sums, explain
 from torch import nn
 
 TOLERANCE = 1e-4
@@ -80,6 +82,17 @@ def test_matches_pytorch(tenon, encoder, archive, batch, tokens, backend):
     for name in want:
         error = largest_error(got[name], want[name].numpy())
         assert error <= TOLERANCE, f"{name}: largest error {error:.2e} of the largest output"
+
+
+@pytest.mark.parametrize("batch, tokens", SHAPES)
+def test_reasons(tenon, archive, tmp_path, batch, tokens):
+    symbols = re.search(r"symbols\n((?: +\w+: .*\n)+)", tenon("info", archive))[1]
+    ranges = dict(re.findall(r"(\w+): \d+ to (\d+)", symbols))
+    sizes = {"64": batch, "512": tokens}
+    options = [f"--dim={symbol}={sizes[limit]}" for symbol, limit in ranges.items()]
+    facts = explain(tenon, archive, tmp_path, *options)
+    check_reasons(facts)
+    check_sums(facts)
 
 
 def test_memory_of_three_shapes(tenon, archive):

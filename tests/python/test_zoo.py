@@ -9,6 +9,7 @@ import pytest
 import torch
 import zoo
 from conftest import largest_error
+from explain_facts import check_reasons, check_sums, explain
 from zoo import Sample
 
 TOLERANCE = 1e-4
@@ -99,6 +100,30 @@ def test_partitions(tenon, model, mode):
     assert [int(number) for number in found.groups()] == PARTITIONS["counts"][model.name]
     if model.name == "resnet50":
         check_resnet50(text)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("mode", zoo.MODES)
+def test_reasons(tenon, model, mode, precision):
+    """Each step, boundary and node outside oneDNN has a reason that somebody can act on."""
+    archive = model.archive(mode, Sample(2, zoo.small_size(model.name)))
+    facts = explain(tenon, archive, model.folder, "--precision", precision)
+    check_reasons(facts)
+    check_sums(facts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["auto", "onednn"])
+@pytest.mark.parametrize("mode", zoo.MODES)
+def test_reasons_at_size(tenon, model, mode, backend):
+    """The same at the model's own size; what is compiled is what a dry run told."""
+    archive = model.archive(mode, Sample(1, zoo.native_size(model.name)))
+    dry = explain(tenon, archive, model.folder, "--backend", backend)
+    check_reasons(dry)
+    check_sums(dry)
+    real = explain(tenon, archive, model.folder, "--backend", backend, "--profile")
+    check_reasons(real)
+    assert [s["title"] for s in real["steps"]] == [s["title"] for s in dry["steps"]]
 
 
 @pytest.mark.slow
