@@ -104,6 +104,16 @@ static const tenon_node *source_of(const tenon_value *value) {
     return value->node;
 }
 
+/* The op of the same partition behind which `op` is fused with another operand than `index`. */
+static const tn_lowered *chain_before(const tn_builder *b, const tn_lowered *op, int index) {
+    for (int k = 0; k < op->in_count; k++) {
+        const tn_lowered *maker = k == index ? NULL : maker_of(b, &b->tensors[op->in[k]]);
+        if (maker && maker->item == op->item)
+            return maker;
+    }
+    return NULL;
+}
+
 static void second_use(const tenon_value *value, const tenon_node *reader, tn_why *why) {
     const tn_use *other = value->uses;
     while (other->next && other->node == reader)
@@ -195,7 +205,16 @@ static bool find_boundary(const explainer *e, const tn_lowered *op, int index, t
         if (partition->boundaries[i].value == value)
             return false;
     }
-    between(e, op, tensor, maker && maker->item >= 0 ? maker : NULL, why);
+    const tn_lowered *chain = chain_before(e->b, op, index);
+    if (!chain) {
+        between(e, op, tensor, maker && maker->item >= 0 ? maker : NULL, why);
+        return true;
+    }
+    why->kind = TENON_REASON_ONE_CHAIN;
+    snprintf(why->text, sizeof why->text,
+             "'%s' is the other operand of %s, which is fused behind %s; one oneDNN kernel has one "
+             "chain",
+             value->name, tn_dnnl_kind_text(op->kind), tn_dnnl_kind_text(chain->kind));
     return true;
 }
 

@@ -31,6 +31,8 @@ extern "C" {
     X(SECOND_USE, "second-use",                                                                    \
       "let one op alone read the value (an output of the model counts as a reader), or compute "   \
       "it twice where that is cheap")                                                              \
+    X(ONE_CHAIN, "one-chain",                                                                      \
+      "nothing to do: a oneDNN kernel has one chain of ops, and reads other operands from memory") \
     X(CHAIN_LIMIT, "chain-limit", "oneDNN 3.10 and newer fuse longer chains")                      \
     X(VIEW_BETWEEN, "view-between",                                                                \
       "move the view before the first op of the chain or behind its last, or drop it")             \

@@ -148,7 +148,8 @@ START_TEST(boundaries_of_later_operands) {
     OK(tenon_session_get_boundary(session, index, 0, &boundary));
     ck_assert_str_eq(tenon_value_name(boundary.value), "s");
     ck_assert_int_eq(boundary.from_step, node_of(session, "s").step);
-    ck_assert_int_eq(boundary.reason_kind, TENON_REASON_KERNEL_BEFORE);
+    ck_assert_int_eq(boundary.reason_kind, TENON_REASON_ONE_CHAIN);
+    ck_assert_ptr_nonnull(strstr(boundary.reason, "other operand of Add"));
     tenon_session_destroy(&session);
 }
 END_TEST

@@ -9,6 +9,7 @@ BEGINS = {
     "start": "inputs and constants",
     "no-pattern": r"oneDNN \d+\.\d+ has no pattern that joins \w+ to .*'.+'",
     "second-use": r"'.+' (has \d+ uses, one of them in '.+'|is read twice by|is also a result)",
+    "one-chain": r"'.+' is the other operand of \w+, which is fused behind \w+",
     "chain-limit": r"at most \d+ ops behind another, and '.+' ends",
     "view-between": r"'.+' comes through aten\.\S+ from '.+'",
     "kernel-before": r"'.+' comes from a kernel \(\S+\): .+",
