@@ -230,6 +230,7 @@ tenon_status tn_bf16_pipeline(const tenon_passes *list, tn_bf16 *bf16, tenon_pas
                              .phase = TENON_PASS_SHAPES,
                              .run = pass_bf16,
                              .user = bf16,
+                             .after = "lower_all norms attention",
                              .remove_dead = true};
     tenon_passes *copy = NULL;
     tenon_status status;

@@ -1,7 +1,7 @@
 /* The passes of the default pipeline: one row a pass, in the order in which they run.
  * X(name, function, phase, kind, after, doc): the function is tn_pass_FUNCTION. Pinned passes stay
- * in front; they and required ones cannot be removed. `after` names the passes whose work a pass
- * needs to find done, where they are in the list. */
+ * in front; they and required ones cannot be removed. `after` names the passes behind which
+ * a pass finds more; numbers do not depend on the order. */
 #ifndef TN_PASSES_H
 #define TN_PASSES_H
 
@@ -11,38 +11,44 @@
     X("functionalize", functionalize, MODEL, PINNED, "",                                           \
       "in-place ops become values and write-backs")                                                \
     X("freeze", freeze, MODEL, OPTIONAL, "", "buffers that no run changes become constants")       \
-    X("drop", drop, MODEL, OPTIONAL, "", "copies and asserts go")                         \
+    X("drop", drop, MODEL, OPTIONAL, "", "copies and asserts go")                                  \
     X("scalars", scalars, MODEL, OPTIONAL, "", "numbers and second names of ops get one form")     \
     X("lower", lower, MODEL, REQUIRED, "", "composite ops become those that have kernels")         \
-    X("linear", linear, MODEL, OPTIONAL, "",                                                       \
+    X("linear", linear, MODEL, OPTIONAL, "lower",                                                  \
       "products with transposed weights become linear layers")                                     \
     X("fold", fold, MODEL, OPTIONAL, "", "what depends on constants alone is computed")            \
     X("merge", merge, MODEL, OPTIONAL, "", "equal nodes and equal constants become one")           \
-    X("fold_bn", fold_bn, MODEL, OPTIONAL, "", "batch norm goes into the weights before it")       \
-    X("scales", scales, MODEL, OPTIONAL, "", "products by constants go into weights")              \
-    X("activations", activations, MODEL, OPTIONAL, "",                                             \
+    X("fold_bn", fold_bn, MODEL, OPTIONAL, "lower linear fold",                                    \
+      "batch norm goes into the weights before it")                                                \
+    X("scales", scales, MODEL, OPTIONAL, "scalars lower fold_bn",                                  \
+      "products by constants go into weights")                                                     \
+    X("activations", activations, MODEL, OPTIONAL, "lower",                                        \
       "gelu, silu, hardswish, hardsigmoid are found")                                              \
     X("dead", dead, MODEL, OPTIONAL, "", "what nothing needs goes")                                \
     X("lower_all", lower_all, SHAPES, REQUIRED, "", "composite ops that needed sizes are lowered") \
-    X("fold_shapes", fold, SHAPES, OPTIONAL, "",                                                   \
+    X("fold_shapes", fold, SHAPES, OPTIONAL, "lower_all",                                          \
       "what depends on constants and sizes alone is computed")                                     \
-    X("slices", slices, SHAPES, OPTIONAL, "", "equal slices get one form")                         \
-    X("cats", cats, SHAPES, OPTIONAL, "", "parts that are put together again are the whole")       \
+    X("slices", slices, SHAPES, OPTIONAL, "lower_all fold_shapes", "equal slices get one form")    \
+    X("cats", cats, SHAPES, OPTIONAL, "slices", "parts that are put together again are the whole") \
     X("pads", pads, SHAPES, OPTIONAL, "", "padding goes into convolutions and pools")              \
     X("views", views, SHAPES, OPTIONAL, "", "chains of views and casts cancel")                    \
-    X("linear_shapes", linear_shapes, SHAPES, OPTIONAL, "",                                        \
+    X("linear_shapes", linear_shapes, SHAPES, OPTIONAL, "lower_all views",                         \
       "linear layers behind views are found")                                                      \
-    X("views_linear", views, SHAPES, OPTIONAL, "", "views around linear layers cancel")            \
-    X("norms", norms, SHAPES, OPTIONAL, "", "layer norm and rms norm are found")                   \
-    X("attention", attention, SHAPES, OPTIONAL, "", "scaled dot-product attention is found")       \
-    X("causal", causal, SHAPES, OPTIONAL, "", "causal masks are found")                            \
+    X("views_linear", views, SHAPES, OPTIONAL, "linear_shapes",                                    \
+      "views around linear layers cancel")                                                         \
+    X("norms", norms, SHAPES, OPTIONAL, "lower_all", "layer norm and rms norm are found")          \
+    X("attention", attention, SHAPES, OPTIONAL, "lower_all views_linear",                          \
+      "scaled dot-product attention is found")                                                     \
+    X("causal", causal, SHAPES, OPTIONAL, "fold_shapes attention", "causal masks are found")       \
     X("spatial", spatial, SHAPES, OPTIONAL, "",                                                    \
       "adaptive pools become pools, channel shuffles are found")                                   \
-    X("views_last", views, SHAPES, OPTIONAL, "", "what the other passes left of views cancels")    \
+    X("views_last", views, SHAPES, OPTIONAL, "norms attention spatial",                            \
+      "what the other passes left of views cancels")                                               \
     X("merge_shapes", merge, SHAPES, OPTIONAL, "", "equal nodes become one")                       \
     X("dead_shapes", dead, SHAPES, OPTIONAL, "", "what nothing needs goes")                        \
     X("repair", repair, SHAPES, REQUIRED, "", "outputs get memory of their own")                   \
-    X("layout", layout, SHAPES, OPTIONAL, "", "images around convolutions become channels-last")
+    X("layout", layout, SHAPES, OPTIONAL, "pads norms attention spatial views_last repair",        \
+      "images around convolutions become channels-last")
 
 #define X(name, function, phase, kind, after, doc) \
     tenon_status tn_pass_##function(tenon_graph *graph, bool *changed, void *user);

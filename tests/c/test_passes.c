@@ -128,6 +128,25 @@ START_TEST(the_order_that_passes_ask_for_is_kept) {
 }
 END_TEST
 
+START_TEST(built_in_passes_keep_their_order) {
+    tenon_passes *list = default_list();
+    tenon_pass attention = *tenon_passes_get(list, tenon_passes_find(list, "attention"));
+    const tenon_pass *layout = tenon_passes_get(list, tenon_passes_find(list, "layout"));
+    attention.name = "attention"; /* the list's own text goes with its pass */
+    attention.doc = "again";
+    attention.after = "lower_all";
+    ck_assert_ptr_nonnull(strstr(layout->after, "attention"));
+    int at = tenon_passes_find(list, "attention");
+    OK(tenon_passes_remove(list, "attention"));
+    FAILS(tenon_passes_append(list, &attention), TENON_INVALID_ARGUMENT,
+          "pass 'layout' must run after 'attention', which cannot stand behind it");
+    FAILS(tenon_passes_insert(list, tenon_passes_find(list, "lower_all"), &attention),
+          TENON_INVALID_ARGUMENT, "'attention' must run after 'lower_all'");
+    OK(tenon_passes_insert(list, at, &attention));
+    tenon_passes_destroy(&list);
+}
+END_TEST
+
 START_TEST(options_are_kept_and_set) {
     tenon_passes *list = default_list();
     int runs = 0;
@@ -450,6 +469,7 @@ int main(void) {
     tcase_add_test(tests, a_pass_at_the_end_of_its_phase);
     tcase_add_test(tests, passes_without_sense_are_refused);
     tcase_add_test(tests, the_order_that_passes_ask_for_is_kept);
+    tcase_add_test(tests, built_in_passes_keep_their_order);
     tcase_add_test(tests, options_are_kept_and_set);
     tcase_add_test(tests, the_list_as_text);
     suite_add_tcase(suite, tests);
