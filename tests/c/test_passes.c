@@ -139,7 +139,7 @@ START_TEST(built_in_passes_keep_their_order) {
     int at = tenon_passes_find(list, "attention");
     OK(tenon_passes_remove(list, "attention"));
     FAILS(tenon_passes_append(list, &attention), TENON_INVALID_ARGUMENT,
-          "pass 'layout' must run after 'attention', which cannot stand behind it");
+          "must run after 'attention', which cannot stand behind it");
     FAILS(tenon_passes_insert(list, tenon_passes_find(list, "lower_all"), &attention),
           TENON_INVALID_ARGUMENT, "'attention' must run after 'lower_all'");
     OK(tenon_passes_insert(list, at, &attention));
