@@ -18,6 +18,7 @@
     X(conv_transpose3d_input, conv_transpose3d) \
     X(batch_norm, batch_norm)                   \
     X(instance_norm, instance_norm)             \
+    X(_fused_rms_norm, fused_rms_norm)          \
     X(layer_norm, layer_norm)                   \
     X(group_norm, group_norm)                   \
     X(softmax_int, softmax)                     \

@@ -24,6 +24,12 @@ tenon_status tn_lower_layer_norm(tenon_node *node, tenon_value **with) {
     return tn_emit(node, TN_OP_native_layer_norm, with, TN_ARGS(a[0], a[1], a[2], a[3], a[4]));
 }
 
+tenon_status tn_lower_fused_rms_norm(tenon_node *node, tenon_value **with) {
+    if (node->outputs[1]->use_count)
+        return tn_pass_refuse(node, "its second result (1 / root mean square) is not supported");
+    return tn_emit(node, TN_OP_rms_norm, with, node->args, 4);
+}
+
 static tenon_status emit_group_norm(tenon_node *node, tenon_value **with, int64_t groups,
                                     const tenon_arg *weight, const tenon_arg *bias,
                                     const tenon_arg *eps) {

@@ -4,9 +4,15 @@
  *                           d * rsqrt(v + eps)   or   d / sqrt(v + eps)
  *     rms_norm              x * rsqrt(mean(x^2) + eps)
  *
- * (Ba et al. 2016; Zhang and Sennrich 2019), and then takes a following * gamma and + beta in, when
- * these have exactly the sizes of the dimensions that are normalised: one that only broadcasts is
- * another function.
+ *     x --.------------------- sub -.------------------------ mul - * gamma - + beta
+ *         '-- mean - neg ------'    '- square - mean - + eps - rsqrt -'
+ *
+ *     x --.--------------------------------- mul - * gamma
+ *         '-- square - mean - + eps - rsqrt -'
+ *
+ * (Ba et al. 2016; Zhang and Sennrich 2019.) 1 / sqrt(..) and (..)^-0.5 are as good as rsqrt. Then
+ * takes a following * gamma and + beta in, when these have exactly the sizes of the dimensions that
+ * are normalised: one that only broadcasts is another function.
  */
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
@@ -61,7 +67,24 @@ static tenon_value *plus_eps(const tenon_value *value, double *eps) {
     return side >= 0 && *eps >= 0 ? tn_arg_value(node, 1 - side) : NULL;
 }
 
-/* top * rsqrt(inner) or top / sqrt(inner), in either order of the product: gives inner, and top. */
+/* value = 1 / sqrt(inner), in one of its forms, used once: gives inner. */
+static tenon_value *inverse_root(const tenon_value *value) {
+    const tenon_node *node = tn_only_by(value, TN_OP_rsqrt);
+    if (node)
+        return tn_arg_value(node, 0);
+    node = tn_only_by(value, TN_OP_pow_Tensor_Scalar);
+    if (node)
+        return tn_arg_is(node, 1, -0.5) ? tn_arg_value(node, 0) : NULL;
+    const tenon_node *over = tn_only_by(value, TN_OP_reciprocal);
+    const tenon_value *root = over ? tn_arg_value(over, 0) : NULL;
+    node = tn_only_by(value, TN_OP_div_Tensor);
+    if (node && tn_arg_is(node, 0, 1))
+        root = tn_arg_value(node, 1);
+    node = tn_only_by(root, TN_OP_sqrt);
+    return node ? tn_arg_value(node, 0) : NULL;
+}
+
+/* top / sqrt(inner), or top times that, in either order: gives inner, and top. */
 static tenon_value *root_of(const tenon_node *node, tenon_value **top) {
     if (tn_node_is(node, TN_OP_div_Tensor)) {
         const tenon_node *root = tn_only_by(tn_arg_value(node, 1), TN_OP_sqrt);
@@ -69,10 +92,10 @@ static tenon_value *root_of(const tenon_node *node, tenon_value **top) {
         return root ? tn_arg_value(root, 0) : NULL;
     }
     for (int i = 0; i < 2; i++) {
-        const tenon_node *root = tn_only_by(tn_arg_value(node, i), TN_OP_rsqrt);
+        tenon_value *inner = inverse_root(tn_arg_value(node, i));
         *top = tn_arg_value(node, 1 - i);
-        if (root)
-            return tn_arg_value(root, 0);
+        if (inner)
+            return inner;
     }
     return NULL;
 }

@@ -22,6 +22,8 @@
       "batch norm goes into the weights before it")                                                \
     X("scales", scales, MODEL, OPTIONAL, "scalars lower fold_bn",                                  \
       "products by constants go into weights")                                                     \
+    X("qkv", qkv, MODEL, OPTIONAL, "linear fold merge scales",                                     \
+      "projections of one input become one")                                                       \
     X("activations", activations, MODEL, OPTIONAL, "lower",                                        \
       "gelu, silu, hardswish, hardsigmoid are found")                                              \
     X("dead", dead, MODEL, OPTIONAL, "", "what nothing needs goes")                                \

@@ -61,11 +61,19 @@ tenon_status tn_infer_native_layer_norm(tn_infer *infer) {
     return TENON_OK;
 }
 
+/* rms_norm, and _fused_rms_norm, which gives 1 / root too. */
 tenon_status tn_infer_rms_norm(tn_infer *infer) {
     tn_meta in;
     int count;
     TN_TRY(get_trailing(infer, &in, &count));
     infer->out[0] = in;
+    if (infer->out_count == 1)
+        return TENON_OK;
+    for (int d = in.rank - count; d < in.rank; d++)
+        in.shape[d] = 1;
+    if (in.dtype == TENON_FLOAT16 || in.dtype == TENON_BFLOAT16)
+        in.dtype = TENON_FLOAT32;
+    infer->out[1] = in;
     return TENON_OK;
 }
 

@@ -111,6 +111,23 @@ static const found cases[] = {
      "aten.add.Tensor(%v, 1e-06)\n"
      "%r = aten.rsqrt(%e)\n%n = aten.mul.Tensor(%x, %r)\n%y = aten.mul.Tensor(%w, %n)\noutput "
      "\"o\" = %y }"},
+    {"norms", "aten.rms_norm",
+     "graph g { const %x: float32[2, 3, 4] = random(1)\nconst %w: float32[3, 4] = random(2)\n"
+     "%s = aten.mul.Tensor(%x, %x)\n%v = aten.mean.dim(%s, [1, 2], true)\n"
+     "%e = aten.add.Scalar(%v, 0.001)\n%q = aten.sqrt(%e)\n%r = aten.reciprocal(%q)\n"
+     "%n = aten.mul.Tensor(%r, %x)\n%y = aten.mul.Tensor(%n, %w)\noutput \"o\" = %y }"},
+    {"norms", "aten.rms_norm",
+     "graph g { const %x: float32[2, 3, 4] = random(1)\n"
+     "%s = aten.square(%x)\n%v = aten.mean.dim(%s, [2], true)\n%e = aten.add.Tensor(1e-05, %v)\n"
+     "%r = aten.pow.Tensor_Scalar(%e, -0.5)\n%y = aten.mul.Tensor(%x, %r)\noutput \"o\" = %y }"},
+    {"norms", NULL, /* another power, and the root of another tensor's mean */
+     "graph g { const %x: float32[2, 3, 4] = random(1)\n"
+     "%s = aten.square(%x)\n%v = aten.mean.dim(%s, [2], true)\n%e = aten.add.Tensor(%v, 1e-05)\n"
+     "%r = aten.pow.Tensor_Scalar(%e, -0.4)\n%y = aten.mul.Tensor(%x, %r)\noutput \"o\" = %y }"},
+    {"norms", NULL,
+     "graph g { const %x: float32[2, 3, 4] = random(1)\nconst %z: float32[2, 3, 4] = random(2)\n"
+     "%s = aten.square(%x)\n%v = aten.mean.dim(%s, [2], true)\n%e = aten.add.Tensor(%v, 1e-05)\n"
+     "%r = aten.rsqrt(%e)\n%y = aten.mul.Tensor(%z, %r)\noutput \"o\" = %y }"},
     {"norms", NULL, /* sample variance */
      "graph g { const %x: float32[2, 3, 4] = random(1)\n"
      "%m = aten.mean.dim(%x, [-1], true)\n%d = aten.sub.Tensor(%x, %m)\n"

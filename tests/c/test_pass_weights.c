@@ -1,4 +1,4 @@
-/* What goes into constant weights: scales, and transposes as strides. */
+/* What goes into constant weights: scales, transposes as strides, and projections of one input. */
 #include "core/graph.h"
 #include "pass_test.h"
 
@@ -122,6 +122,65 @@ START_TEST(transposes_of_values_stay) {
 }
 END_TEST
 
+/* ---- Projections ---- */
+
+#define ROWS(rows)                                                                 \
+    "graph g { const %x: float32[1, " rows ", 4] = random(1)\n"                    \
+    "const %wq: float32[4, 4] = random(2)\nconst %wk: float32[2, 4] = random(3)\n" \
+    "const %wv: float32[2, 4] = random(4)\nconst %bq: float32[4] = random(5)\n"    \
+    "const %bk: float32[2] = random(6)\nconst %bv: float32[2] = random(7)\n"
+#define VIEWS(rows)                                                                        \
+    "%qh = aten.view(%q, [1, " rows ", 2, 2])\n%kh = aten.view(%k, [1, " rows ", 2, 1])\n" \
+    "%vh = aten.view(%v, [1, " rows ", 2, 1])\noutput \"q\" = %qh\noutput \"k\" = %kh\n"   \
+    "output \"v\" = %vh }"
+#define BIASED                                                         \
+    "%q = aten.linear(%x, %wq, %bq)\n%k = aten.linear(%x, %wk, %bk)\n" \
+    "%v = aten.linear(%x, %wv, %bv)\n"
+#define PLAIN(rest) \
+    "%q = aten.linear(%x, %wq)\n%k = aten.linear(%x, %wk)\n" rest "%v = aten.linear(%x, %wv)\n"
+
+static const char *const projections[] = {ROWS("3") BIASED VIEWS("3"),
+                                          ROWS("3") PLAIN("") VIEWS("3")};
+
+START_TEST(projections_become_one) {
+    tenon_graph *graph = pass_parse(projections[_i]);
+    pass_run_all(graph, "qkv");
+    int linears = 0, slices = 0;
+    for (const tenon_node *n = tenon_graph_first_node(graph); n; n = tenon_node_next(n)) {
+        linears += strcmp(tenon_node_op(n), "aten.linear") == 0;
+        slices += strcmp(tenon_node_op(n), "aten.slice.Tensor") == 0;
+    }
+    ck_assert_int_eq(linears, 1);
+    ck_assert_int_eq(slices, 3);
+    ck_assert_int_eq(tenon_graph_node_count(graph), 7);
+    tenon_graph_destroy(&graph);
+    pass_same(projections[_i], "qkv", 1e-6);
+}
+END_TEST
+
+static const char *const separate[] = {
+    /* a long sequence; one that is not known */
+    ROWS("129") BIASED VIEWS("129"),
+    "graph g { input %x: float32[1, s0, 4]\nconst %wq: float32[4, 4] = random(2)\n"
+    "const %wk: float32[4, 4] = random(3)\n%q: float32[1, ?, 4] = aten.linear(%x, %wq)\n"
+    "%k: float32[1, ?, 4] = aten.linear(%x, %wk)\n%qt: float32[1, 4, ?] = aten.mT(%q)\n"
+    "%kt: float32[1, 4, ?] = aten.mT(%k)\noutput \"q\" = %qt\noutput \"k\" = %kt }",
+    /* one has a bias; others fuse with what reads them; a weight that stays needed; other inputs */
+    ROWS("3") "%q = aten.linear(%x, %wq, %bq)\n%k = aten.linear(%x, %wk)\n"
+              "%qt = aten.mT(%q)\n%kt = aten.mT(%k)\noutput \"q\" = %qt\noutput \"k\" = %kt }",
+    ROWS("3") "%q = aten.linear(%x, %wq)\n%k = aten.linear(%x, %wk)\n"
+              "%qt = aten.mT(%q)\n%kt = aten.silu(%k)\noutput \"q\" = %qt\noutput \"k\" = %kt }",
+    ROWS("3") "%q = aten.linear(%x, %wq)\n%k = aten.linear(%x, %wk)\n%qt = aten.mT(%q)\n"
+              "%kt = aten.mT(%k)\noutput \"q\" = %qt\noutput \"k\" = %kt\noutput \"w\" = %wk }",
+    ROWS("3") "%z = aten.relu(%x)\n%q = aten.linear(%x, %wq)\n%k = aten.linear(%z, %wk)\n"
+              "%qt = aten.mT(%q)\n%kt = aten.mT(%k)\noutput \"q\" = %qt\noutput \"k\" = %kt }",
+};
+
+START_TEST(layers_stay_apart) {
+    pass_keeps(separate[_i], "qkv");
+}
+END_TEST
+
 #define COUNT(a) (int)(sizeof(a) / sizeof *(a))
 
 int main(void) {
@@ -131,6 +190,8 @@ int main(void) {
     tcase_add_loop_test(tests, scales_stay, 0, COUNT(kept));
     tcase_add_test(tests, transposes_become_strides);
     tcase_add_test(tests, transposes_of_values_stay);
+    tcase_add_loop_test(tests, projections_become_one, 0, COUNT(projections));
+    tcase_add_loop_test(tests, layers_stay_apart, 0, COUNT(separate));
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
