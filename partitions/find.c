@@ -155,14 +155,44 @@ static void ends(finder *f, tenon_node *node) {
     }
 }
 
+/* Whether an operand has an element of its own for each of the result. */
+static bool is_whole(const tn_builder *b, const tn_lowered *op, int k) {
+    const tn_lt *x = &b->tensors[op->in[k]], *y = &b->tensors[op->out[0]];
+    return x->rank == y->rank &&
+           memcmp(x->shape, y->shape, (size_t)y->rank * sizeof *y->shape) == 0;
+}
+
+/* Whether a binary op is computed wrongly when it is fused with what makes its operand `k`. */
+static const tn_why *wrong_behind(const tn_builder *b, const tn_lowered *op, int k) {
+    static const tn_why deconv = {TENON_REASON_ACCURACY,
+                                  "before 3.13 oneDNN computes a binary op behind a transposed "
+                                  "convolution wrongly"};
+    static const tn_why pool = {TENON_REASON_ACCURACY,
+                                "oneDNN 3.7 reads the other operand of a binary op behind a pool "
+                                "in the wrong places"};
+    static const tn_why norm = {TENON_REASON_ACCURACY,
+                                "oneDNN 3.7 loses what is added to the result of a LayerNorm"};
+    int32_t at = b->tensors[op->in[k]].producer;
+    bool whole = is_whole(b, op, 1 - k);
+    for (int step = 0; step < b->caps->chain && at >= 0; step++) {
+        const tn_lowered *before = &b->ops[at];
+        if (before->kind == dnnl_graph_op_conv_transpose && !b->caps->deconv_binary)
+            return &deconv;
+        if (whole &&
+            (before->kind == dnnl_graph_op_max_pool || before->kind == dnnl_graph_op_avg_pool))
+            return &pool;
+        if (whole && before->kind == dnnl_graph_op_layer_norm && op->kind == dnnl_graph_op_add)
+            return &norm;
+        at = before->in_count > 0 ? b->tensors[before->in[0]].producer : -1;
+    }
+    return NULL;
+}
+
 /* Keeps apart what this version would fuse wrongly, or slowly. */
 static void keep_apart(finder *f) {
     static const tn_why right = {TENON_REASON_ACCURACY,
                                  "before 3.9 oneDNN swaps the sides of a subtraction or division "
                                  "whose right side it fuses"};
-    static const tn_why deconv = {TENON_REASON_ACCURACY,
-                                  "before 3.13 oneDNN computes a binary op behind a transposed "
-                                  "convolution wrongly"};
     static const tn_why by_row = {TENON_REASON_ONEDNN_SLOW,
                                   "behind a product an operand that changes from row to row only "
                                   "runs in oneDNN's reference code"};
@@ -186,17 +216,10 @@ static void keep_apart(finder *f) {
             for (int k = 0; k < op->in_count; k++)
                 end(f, op->in[k], &by_row);
         }
-        if (b->caps->deconv_binary)
-            continue;
         for (int k = 0; k < op->in_count; k++) {
-            int32_t at = b->tensors[op->in[k]].producer;
-            for (int step = 0; step < b->caps->chain && at >= 0; step++) {
-                if (b->ops[at].kind == dnnl_graph_op_conv_transpose) {
-                    end(f, op->in[k], &deconv);
-                    break;
-                }
-                at = b->ops[at].in_count > 0 ? b->tensors[b->ops[at].in[0]].producer : -1;
-            }
+            const tn_why *why = wrong_behind(b, op, k);
+            if (why)
+                end(f, op->in[k], why);
         }
     }
 }

@@ -113,6 +113,34 @@ static const test_case wrong_sides[] = {
     {"y / y", WRONG_SIDE("aten.div.Tensor(%y, %y)"), NULL, ONEDNN},
 };
 
+/* What 3.7 loses, or reads elsewhere, when it is fused. */
+#define BEHIND(first, call) \
+    G(IN("x", "float32[2, 8, 6, 6]") IN("z", "float32[2, 8, 6, 6]") first call OUT("y"))
+#define NORMED       \
+    WEIGHT("w", "6") \
+    WEIGHT("v", "6") \
+    "%n, %m, %r = aten.native_layer_norm(%x, [6], %w, %v, 1e-05)\n"
+#define MAX_POOLED "%n = aten.max_pool2d(%x, [3, 3], [1, 1], [1, 1])\n"
+#define AVG_POOLED "%n = aten.avg_pool2d(%x, [3, 3], [1, 1], [1, 1])\n"
+
+static const test_case second_operands[] = {
+    {"layer norm + z", BEHIND(NORMED, "%y = aten.add.Tensor(%n, %z)\n"), "LayerNorm | Add", ONEDNN},
+    {"z + layer norm", BEHIND(NORMED, "%y = aten.add.Tensor(%z, %n)\n"), "LayerNorm | Add", ONEDNN},
+    {"layer norm * z", BEHIND(NORMED, "%y = aten.mul.Tensor(%n, %z)\n"), NULL, ONEDNN},
+    {"max pool + z", BEHIND(MAX_POOLED, "%y = aten.add.Tensor(%n, %z)\n"), "MaxPool | Add", ONEDNN},
+    {"max pool * x", BEHIND(MAX_POOLED, "%y = aten.mul.Tensor(%n, %x)\n"), "MaxPool | Multiply",
+     ONEDNN},
+    {"average pool - x", BEHIND(AVG_POOLED, "%y = aten.sub.Tensor(%n, %x)\n"), NULL, ONEDNN},
+    {"average pool * 2 + z",
+     BEHIND(AVG_POOLED, "%t = aten.mul.Tensor(%n, 2)\n%y = aten.add.Tensor(%t, %z)\n"),
+     "AvgPool+Multiply | Add", ONEDNN},
+};
+
+START_TEST(keeps_the_second_operand) {
+    check_case(&second_operands[_i], 1, true, true);
+}
+END_TEST
+
 START_TEST(keeps_the_order_of_operands) {
     check_case(&wrong_sides[_i], 1, true, true);
 }
@@ -123,6 +151,7 @@ int main(void) {
     TCase *tcase = tcase_create("all");
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, fuses, 0, TN_COUNT(fusions));
+    tcase_add_loop_test(tcase, keeps_the_second_operand, 0, TN_COUNT(second_operands));
     tcase_add_loop_test(tcase, keeps_the_order_of_operands, 0, TN_COUNT(wrong_sides));
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
