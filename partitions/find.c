@@ -162,6 +162,31 @@ static bool is_whole(const tn_builder *b, const tn_lowered *op, int k) {
            memcmp(x->shape, y->shape, (size_t)y->rank * sizeof *y->shape) == 0;
 }
 
+/* Whether an operand changes along some of the leading dimensions, and not along others. */
+static bool is_patch(const tn_builder *b, const tn_lowered *op, int k) {
+    const tn_lt *x = &b->tensors[op->in[k]], *y = &b->tensors[op->out[0]];
+    bool changes = false, stays = false;
+    for (int d = 0; d < y->rank - 1; d++) {
+        int of_x = d - y->rank + x->rank;
+        if (y->shape[d] == 1)
+            continue;
+        if (of_x >= 0 && x->shape[of_x] != 1)
+            changes = true;
+        else
+            stays = true;
+    }
+    return changes && stays;
+}
+
+/* A product of many matrices with one. */
+static bool shares_weight(const tn_builder *b, const tn_lowered *op) {
+    const tn_lt *w = &b->tensors[op->in[1]];
+    int64_t matrices = 1;
+    for (int d = 0; d < w->rank - 2; d++)
+        matrices *= w->shape[d];
+    return matrices == 1 && b->tensors[op->out[0]].rank > 2;
+}
+
 /* Whether a binary op is computed wrongly when it is fused with what makes its operand `k`. */
 static const tn_why *wrong_behind(const tn_builder *b, const tn_lowered *op, int k) {
     static const tn_why deconv = {TENON_REASON_ACCURACY,
@@ -172,8 +197,11 @@ static const tn_why *wrong_behind(const tn_builder *b, const tn_lowered *op, int
                                 "in the wrong places"};
     static const tn_why norm = {TENON_REASON_ACCURACY,
                                 "oneDNN 3.7 loses what is added to the result of a LayerNorm"};
+    static const tn_why rows = {TENON_REASON_ACCURACY,
+                                "oneDNN 3.7 takes the rows of a product with one weight together, "
+                                "and misplaces an operand that is the same for some of them"};
     int32_t at = b->tensors[op->in[k]].producer;
-    bool whole = is_whole(b, op, 1 - k);
+    bool whole = is_whole(b, op, 1 - k), patch = is_patch(b, op, 1 - k);
     for (int step = 0; step < b->caps->chain && at >= 0; step++) {
         const tn_lowered *before = &b->ops[at];
         if (before->kind == dnnl_graph_op_conv_transpose && !b->caps->deconv_binary)
@@ -183,6 +211,8 @@ static const tn_why *wrong_behind(const tn_builder *b, const tn_lowered *op, int
             return &pool;
         if (whole && before->kind == dnnl_graph_op_layer_norm && op->kind == dnnl_graph_op_add)
             return &norm;
+        if (patch && before->kind == dnnl_graph_op_matmul && shares_weight(b, before))
+            return &rows;
         at = before->in_count > 0 ? b->tensors[before->in[0]].producer : -1;
     }
     return NULL;

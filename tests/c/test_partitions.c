@@ -134,6 +134,26 @@ static const test_case second_operands[] = {
     {"average pool * 2 + z",
      BEHIND(AVG_POOLED, "%t = aten.mul.Tensor(%n, 2)\n%y = aten.add.Tensor(%t, %z)\n"),
      "AvgPool+Multiply | Add", ONEDNN},
+    {"an operand for each matrix of a linear layer",
+     G(IN("x", "float32[2, 3, 4, 33]") WEIGHT("w", "47, 33")
+           IN("z", "float32[4, 47]") "%n = aten.linear(%x, %w)\n%y = aten.add.Tensor(%n, %z)\n" OUT(
+               "y")),
+     "MatMul | Add", ONEDNN},
+    {"an operand for each of a batch",
+     G(IN("x", "float32[2, 3, 33]") WEIGHT("w", "47, 33")
+           IN("z", "float32[2, 1, 47]") "%n = aten.linear(%x, %w)\n%r = aten.relu(%n)\n%y = "
+                                        "aten.mul.Tensor(%z, %r)\n" OUT("y")),
+     "MatMul+ReLU | Multiply", ONEDNN},
+    {"an operand for each row and column",
+     G(IN("x", "float32[1, 3, 33]") WEIGHT("w", "47, 33")
+           IN("z", "float32[3, 47]") "%n = aten.linear(%x, %w)\n%y = aten.mul.Tensor(%n, %z)\n" OUT(
+               "y")),
+     "MatMul+Multiply", ONEDNN},
+    {"an operand for each column",
+     G(IN("x", "float32[2, 3, 33]") WEIGHT("w", "47, 33")
+           IN("z", "float32[1, 47]") "%n = aten.linear(%x, %w)\n%y = aten.mul.Tensor(%n, %z)\n" OUT(
+               "y")),
+     "MatMul+Multiply", ONEDNN},
 };
 
 START_TEST(keeps_the_second_operand) {
