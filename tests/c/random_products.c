@@ -542,6 +542,66 @@ static void softmax(rg *g) {
     rg_push(g, y);
 }
 
+/* What oneDNN fuses: something to start with, and pointwise ops behind it. */
+static void chain(rg *g) {
+    tenon_value *x = rg_image(g, 2, 3), *y = NULL;
+    int64_t last = x ? rg_size(x, 3) : 0;
+    switch (rg_int(g, 0, 9)) {
+    case 0:
+        y = rg_op(g, "native_layer_norm", "vLvvd", x, 1, (int)last, rg_vector(g, last, 0.5, 1),
+                  rg_vector(g, last, 0.5, 0), 1e-5);
+        break;
+    case 1:
+        y = x ? batch_norm(g, x) : NULL;
+        break;
+    case 2:
+        y = rg_op(g, "_softmax", "vib", x, rg_int(g, 1, 3), 0);
+        break;
+    case 3:
+        y = rg_op(g, rg_chance(g, 50) ? "mean.dim" : "amax", "vLb", x, 1, rg_int(g, 1, 3), 1);
+        break;
+    case 4:
+        y = x ? rg_linear(g, x, rg_int(g, 1, 6)) : NULL;
+        break;
+    case 5:
+        y = x ? convolve(g, x, 2, rg_chance(g, 30)) : NULL;
+        break;
+    case 6:
+        y = rg_activate(g, x);
+        break;
+    case 7:
+        y = rg_op(g, "group_norm", "vinndb", x, 1, 1e-5, 1);
+        break;
+    default:
+        y = x ? pooled(g, x) : NULL;
+    }
+    for (int i = rg_int(g, 1, 4); i > 0 && y; i--) {
+        tenon_value *z = rg_chance(g, 50) ? rg_like(g, y) : rg_spread(g, y);
+        switch (rg_int(g, 0, 5)) {
+        case 0:
+            y = rg_add(g, y, z);
+            break;
+        case 1:
+            y = rg_mul(g, y, z);
+            break;
+        case 2:
+            y = rg_op(g, rg_chance(g, 50) ? "sub.Tensor" : "rsub.Tensor", "vv", y, z);
+            break;
+        case 3:
+            y = rg_op(g, rg_chance(g, 50) ? "maximum" : "minimum", "vv", z, y);
+            break;
+        case 4:
+            y = rg_times(g, y, rg_real(g, 0.3, 1.5));
+            break;
+        default:
+            y = rg_activate(g, y);
+        }
+        if (y && rg_get(g, y) > 12)
+            y = rg_set(g, rg_op(g, "tanh", "v", y), 1);
+    }
+    rg_push(g, y);
+}
+
 /* ---- Attention ---- */
 
 /* True where key k may be seen by query t (or not seen: `negated`), from aranges. */
@@ -717,6 +777,7 @@ const rg_motif rg_products[] = {
     {"product", product, 4},
     {"norm_apart", norm_apart, 6},
     {"norm", norm, 4},
+    {"chain", chain, 6},
     {"softmax", softmax, 2},
     {"attention", attention, 11},
     {0},

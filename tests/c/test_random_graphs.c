@@ -28,7 +28,7 @@ enum { COUNT = 240 };
 enum { COUNT = 2000 };
 #endif
 
-enum { CASES = 8, PASSES = 96, RESULTS = 128, ROUNDS = 2, ONEDNN_EACH = 8 };
+enum { CASES = 8, PASSES = 96, RESULTS = 128, ROUNDS = 2, ONEDNN_EACH = 4 };
 
 /* ---- What a run gives ---- */
 
