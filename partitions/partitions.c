@@ -143,7 +143,7 @@ tenon_status tn_partitions_create(tenon_graph *graph, const tenon_view *views,
         TN_GOTO(find_all(set, graph, views, options));
     }
     TN_GOTO(tn_partitions_order(set, graph));
-    if (options->pack_weights && !options->family) {
+    if (options->pack_weights && !options->family && !options->dry_run) {
         set->weight_bytes = count_weights(set, views);
         tn_engine_use(set->weight_bytes);
     }

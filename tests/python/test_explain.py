@@ -1,5 +1,6 @@
 """`tenon explain`: reasons for everything, on all models here; dry runs; measured steps."""
 
+import functools
 import json
 import os
 import re
@@ -22,6 +23,7 @@ def archives():
         yield path
 
 
+@functools.cache
 def sizes(tenon, path):
     """--dim and --input for a model that leaves sizes or numbers open."""
     text = tenon("info", path)

@@ -119,10 +119,12 @@ def test_looks(browser, digits, theme):
 
 def test_rows(browser, digits):
     page, facts = digits
-    rows = browser.value(
+    rows, tiles, passes = browser.value(
         page,
-        "[...document.querySelectorAll('#steps tbody tr')]"
-        ".map((row) => [...row.cells].map((cell) => cell.textContent))",
+        "[[...document.querySelectorAll('#steps tbody tr')]"
+        ".map((row) => [...row.cells].map((cell) => cell.textContent)),"
+        "[...document.querySelectorAll('.tile')].map((tile) => tile.textContent),"
+        "[...document.querySelectorAll('#passes td:first-child')].map((cell) => cell.textContent)]",
     )
     assert len(rows) == len(facts["steps"]) > 5
     where = {"onednn": "oneDNN", "kernel": "kernel", "copy": "copy"}
@@ -131,41 +133,39 @@ def test_rows(browser, digits):
         assert step["reason"]["text"] in row[-1] and step["reason"]["kind"] in row[-1]
         assert row[4] == step["outputs"][0]["dtype"]
         assert row[5] == "×".join(map(str, step["outputs"][0]["shape"]))
-    tiles = browser.value(
-        page, "[...document.querySelectorAll('.tile')].map((tile) => tile.textContent)"
-    )
     assert f"{facts['plan']['partitions']}oneDNN partitions" in tiles
-    passes = browser.value(
-        page, "[...document.querySelectorAll('#passes tbody td:first-child')].map((c) => c.textContent)"
-    )
     assert passes == list(dict.fromkeys(record["name"] for record in facts["passes"]))
 
 
-def sort_by(key, clicks):
-    return (
-        f"(() => {{ const button = document.querySelector('#steps button[data-key={key}]');"
-        f"for (let i = 0; i < {clicks}; i++) button.click();"
-        "return [[...document.querySelectorAll('#steps tbody tr')].map((row) => +row.dataset.step),"
-        "button.closest('th').getAttribute('aria-sort')]; })()"
-    )
+SORTED_BY = {
+    "bytes": lambda step: step["read_bytes"] + step["written_bytes"],
+    "flops": lambda step: step["flops"],
+    "where": lambda step: step["where"],
+    "title": lambda step: step["title"].lower(),
+}
 
 
-@pytest.mark.parametrize("key", ["bytes", "flops", "where", "title"])
-def test_sorts(browser, digits, key):
+def test_sorts(browser, digits):
+    """A click on a heading sorts, a second one turns the order around."""
     page, facts = digits
-    wanted = {
-        "bytes": lambda step: step["read_bytes"] + step["written_bytes"],
-        "flops": lambda step: step["flops"],
-        "where": lambda step: step["where"],
-        "title": lambda step: step["title"].lower(),
-    }[key]
-    values = [wanted(step) for step in facts["steps"]]
-    for clicks, direction in ((1, "ascending"), (2, "descending")):
-        order, sort = browser.value(page, sort_by(key, clicks))
-        assert sort == direction
-        assert sorted(order) == list(range(len(values)))
-        assert [values[at] for at in order] == sorted(values, reverse=clicks == 2)
-    assert len(set(values)) > 1
+    clicks = [key for key in SORTED_BY for _ in range(2)]
+    results = browser.value(
+        page,
+        f"{json.dumps(clicks)}.map((key) => {{"
+        "const button = document.querySelector(`#steps button[data-key=${key}]`); button.click();"
+        "return [[...document.querySelectorAll('#steps tbody tr')].map((row) => +row.dataset.step),"
+        "button.closest('th').getAttribute('aria-sort'),"
+        "document.querySelectorAll('#steps th[aria-sort]').length]; })",
+    )
+    for click, key in enumerate(clicks):
+        order, direction, headings = results[click]
+        down = click % 2 == 1
+        assert direction == ("descending" if down else "ascending")
+        assert headings == 1
+        assert sorted(order) == list(range(len(facts["steps"])))
+        values = [SORTED_BY[key](step) for step in facts["steps"]]
+        assert [values[at] for at in order] == sorted(values, reverse=down)
+        assert len(set(values)) > 1
 
 
 def test_filters(browser, digits):
@@ -195,8 +195,8 @@ def test_row_and_node_belong_together(browser, digits):
     by_row = f"document.querySelector('tr[data-step=\"{step['index']}\"]').click()"
     shape = f"document.getElementById('{wanted[0]}').querySelector('path, polygon')"
     by_node = f"{shape}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))"
-    for action in (by_row, by_node):
-        shapes, rows, details = browser.value(page, f"({action}, {picked})")
+    answers = browser.value(page, f"[({by_row}, {picked}), (hint(), mark([]), {by_node}, {picked})]")
+    for shapes, rows, details in answers:
         assert shapes == sorted(wanted)
         assert rows == [step["index"]]
         assert step["reason"]["text"] in details
