@@ -1,6 +1,6 @@
 /* What sessions tell of their plans, against numbers computed by hand. */
+#include "random_graph.h"
 #include "run_graph.h"
-#include <tenon/explain.h>
 
 #define G(body) "graph g {\n" body "}\n"
 #define IN(name, type) "input %" name ": " type "\n"
@@ -350,6 +350,73 @@ START_TEST(runs_are_measured_when_asked) {
 }
 END_TEST
 
+/* What is wrong with a reason, or NULL. */
+static const char *wrong_reason(tenon_reason kind, const char *text, bool view) {
+    if (kind <= TENON_REASON_NONE || kind >= TENON_REASON_COUNT)
+        return "it has no kind";
+    if ((kind == TENON_REASON_VIEW) != view)
+        return view ? "a view has another reason" : "no view, and yet the reason is that";
+    return text && strlen(text) > 10 ? NULL : "it says nothing";
+}
+
+/* The same for a step: each value that another step makes comes over a boundary. */
+static const char *wrong_step(const tenon_session *session, int index) {
+    tenon_step_info step = step_at(session, index);
+    const char *wrong = wrong_reason(step.reason_kind, step.reason, false);
+    int made = 0;
+    for (int i = 0; i < step.input_count && !wrong; i++) {
+        tenon_operand_info operand = operand_at(session, index, i);
+        made += operand.from_step >= 0 && !operand.constant;
+        wrong = operand.from_step >= index ? "it reads what is not there yet" : NULL;
+    }
+    for (int i = 0; i < step.boundary_count && !wrong; i++) {
+        tenon_boundary_info boundary = {0};
+        OK(tenon_session_get_boundary(session, index, i, &boundary));
+        wrong = wrong_reason(boundary.reason_kind, boundary.reason, false);
+        if (!wrong && (boundary.from_step < 0 || boundary.from_step >= index))
+            wrong = "a boundary is to no step before";
+    }
+    return wrong ? wrong : made != step.boundary_count ? "a boundary is missing" : NULL;
+}
+
+/* How many steps it checked. */
+static int check_random(const tenon_graph *graph, unsigned seed, tenon_backend backend) {
+    const tenon_session_options options = {.backend = backend, .threads = 1, .dry_run = true};
+    tenon_session *session = NULL;
+    tenon_plan_info plan = {0};
+    if (tenon_session_create(graph, &options, &session) != TENON_OK)
+        return 0; /* as the suite of random graphs allows */
+    if (tenon_session_get_plan(session, &plan) == TENON_OK) {
+        const char *wrong = NULL;
+        for (int i = 0; i < plan.step_count && !wrong; i++)
+            wrong = wrong_step(session, i);
+        for (const tenon_node *n = tenon_graph_first_node(plan.graph); n && !wrong;
+             n = tenon_node_next(n)) {
+            tenon_node_info info;
+            OK(tenon_session_get_node(session, n, &info));
+            wrong = wrong_reason(info.reason_kind, info.reason, info.step < 0);
+        }
+        ck_assert_msg(!wrong, "seed %u, backend %d: %s", seed, (int)backend, wrong);
+    }
+    tenon_session_destroy(&session);
+    return plan.step_count;
+}
+
+START_TEST(random_graphs_have_reasons) {
+    static const tenon_backend backends[] = {TENON_BACKEND_AUTO, TENON_BACKEND_ONEDNN,
+                                             TENON_BACKEND_REFERENCE};
+    static rg g;
+    int steps = 0;
+    for (unsigned seed = 1; seed <= 150; seed++) {
+        rg_make(&g, seed);
+        for (int i = 0; i < 3; i++)
+            steps += check_random(g.graph, seed, backends[i]);
+        tenon_graph_destroy(&g.graph);
+    }
+    ck_assert_int_gt(steps, 1000);
+}
+END_TEST
+
 START_TEST(wrong_questions_are_refused) {
     tenon_graph *graph = parse_graph(G(IN("x", "float32[s0, 3]") "%y = aten.sin(%x)\n" OUT("y")));
     tenon_session *session = NULL;
@@ -388,6 +455,7 @@ int main(void) {
     tcase_add_test(tests, conversions_of_dtype);
     tcase_add_test(tests, dry_runs_tell_the_same);
     tcase_add_test(tests, runs_are_measured_when_asked);
+    tcase_add_test(tests, random_graphs_have_reasons);
     tcase_add_test(tests, wrong_questions_are_refused);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

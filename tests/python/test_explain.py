@@ -8,7 +8,16 @@ import subprocess
 
 import pytest
 from conftest import ROOT
-from explain_facts import check_reasons, check_sums, explain
+from explain_facts import (
+    BEGINS,
+    COPIES,
+    FUSED,
+    OUTSIDE,
+    VIEWS,
+    check_reasons,
+    check_sums,
+    explain,
+)
 
 DIGITS = ROOT / "examples" / "digits" / "digits.pt2"
 CASES = ROOT / "tests" / "data"
@@ -45,6 +54,14 @@ def test_reasons(tenon, tmp_path, path, backend):
     check_reasons(facts)
     check_sums(facts)
     assert facts["plan"]["dry_run"] is True
+
+
+def test_every_kind_is_documented(tenon, tmp_path):
+    facts = explain(tenon, DIGITS, tmp_path, *sizes(tenon, DIGITS))
+    page = (ROOT / "docs" / "explain.md").read_text()
+    documented = re.findall(r"^\| `([a-z-]+)` \| ", page, re.MULTILINE)
+    assert set(facts["advice"]) <= set(documented)
+    assert set(facts["advice"]) == {*BEGINS, *OUTSIDE, *COPIES, *VIEWS, *FUSED}
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
