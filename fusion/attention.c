@@ -12,8 +12,8 @@
  *     where(logical_not(any(logical_not(scores == -inf), -1, true)), zeros, softmax(scores))
  *     where(all(scores == -inf, -1, true), 0, softmax(scores))
  *
- * Without it only masks that cannot take away a whole row are accepted: none, or a constant without
- * infinities. Scores or weights that are used elsewhere keep it from matching.
+ * Without it only masks that cannot take away a whole row are accepted: none, or a constant that
+ * leaves something of each. Scores or weights that are used elsewhere keep it from matching.
  */
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
@@ -119,20 +119,28 @@ static const tenon_node *softmax_of(attention *a, tenon_value *weights) {
                : NULL;
 }
 
-/* A mask that leaves something of every row. */
-static bool keeps_rows(const tenon_value *mask) {
+/* A mask that leaves something of every row of `columns` scores. */
+static bool keeps_rows(const tenon_value *mask, int64_t columns) {
     if (!tn_is_constant(mask))
         return false;
     const tenon_view *view = &mask->tensor->view;
     int64_t count = tn_value_numel(mask), index[TENON_MAX_RANK] = {0};
+    int64_t row = tn_size_of(mask, -1) == columns ? columns : 1; /* one number for all columns */
+    bool kept = false;
     for (int64_t n = 0; n < count; n++) {
         int64_t at = 0;
         for (int d = 0; d < view->rank; d++)
             at += index[d] * view->strides[d];
-        if (!isfinite(tn_load_float((const char *)view->data +
-                                        at * (int64_t)tenon_dtype_size(view->dtype),
-                                    view->dtype)))
+        double number = tn_load_float(
+            (const char *)view->data + at * (int64_t)tenon_dtype_size(view->dtype), view->dtype);
+        if (isnan(number) || number == INFINITY)
             return false;
+        kept |= isfinite(number);
+        if (n % row == row - 1) {
+            if (!kept)
+                return false;
+            kept = false;
+        }
         for (int d = view->rank - 1; d >= 0 && ++index[d] == view->shape[d]; d--)
             index[d] = 0;
     }
@@ -277,7 +285,7 @@ static tenon_status match(tenon_node *node, tenon_value **with) {
         a.mask = NULL;
         first = scaled_product_of(&a, scores);
     }
-    if (!first || (a.mask && !a.guarded && !keeps_rows(a.mask)))
+    if (!first || (a.mask && !a.guarded && !keeps_rows(a.mask, tn_size_of(scores, -1))))
         return TENON_OK;
     if (!operands_fit(first, node, scores))
         return TENON_OK;

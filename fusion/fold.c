@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FREE_BYTES = 1 << 20, LARGE_BYTES = 1 << 16 };
+enum { FREE_BYTES = 1 << 24, LARGE_BYTES = 1 << 16 };
 
 static size_t bytes_of(const tenon_value *value) {
     return (size_t)tn_value_numel(value) * tenon_dtype_size(value->dtype);

@@ -39,7 +39,9 @@
     X("views_linear", views, SHAPES, OPTIONAL, "linear_shapes",                                    \
       "views around linear layers cancel")                                                         \
     X("norms", norms, SHAPES, OPTIONAL, "lower_all", "layer norm and rms norm are found")          \
-    X("attention", attention, SHAPES, OPTIONAL, "lower_all views_linear",                          \
+    X("masks", masks, SHAPES, OPTIONAL, "lower_all fold_shapes",                                   \
+      "masks that are chosen are added")                                                           \
+    X("attention", attention, SHAPES, OPTIONAL, "lower_all views_linear masks",                    \
       "scaled dot-product attention is found")                                                     \
     X("causal", causal, SHAPES, OPTIONAL, "fold_shapes attention", "causal masks are found")       \
     X("spatial", spatial, SHAPES, OPTIONAL, "",                                                    \

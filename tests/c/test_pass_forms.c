@@ -125,6 +125,66 @@ START_TEST(built_masks_are_found) {
 }
 END_TEST
 
+/* Masks that choose among scores become masks that are added, and then attentions. */
+#define SCORES                                                                                \
+    "graph g { input %q: float32[1, 3, 4]\ninput %k: float32[1, 4, 3]\n"                      \
+    "input %v: float32[1, 3, 4]\nconst %keep: bool[3, 3] = {true, false, false, true, true, " \
+    "false, true, true, true}\nconst %drop: bool[1, 3] = {false, false, true}\n"              \
+    "const %all: bool[3, 1] = {false, true, false}\n%s = aten.bmm(%q, %k)\n"
+#define WEIGH "%p = aten._softmax(%m, -1, false)\n%y = aten.bmm(%p, %v)\n" OUT
+#define ADD(c, shape, numbers) \
+    SCORES "const %c: float32[" shape "] = {" numbers "}\n%m = aten.add.Tensor(%s, %c)\n" WEIGH
+
+static const rewrite choices[] = {
+    {SCORES "%m = aten.where.self(%keep, %s, -inf)\n" WEIGH,
+     ADD("c", "3, 3", "0, -inf, -inf, 0, 0, -inf, 0, 0, 0")},
+    {SCORES "%m = aten.masked_fill.Scalar(%s, %drop, -1e10)\n" WEIGH,
+     ADD("c", "1, 3", "0, 0, -inf")},
+    {SCORES "%m = aten.where.self(%drop, -3.4028234663852886e38, %s)\n" WEIGH,
+     ADD("c", "1, 3", "0, 0, -inf")},
+    /* a row of which nothing is left; a number that keeps some weight; weights over rows; scores
+     * that are read elsewhere too */
+    {SCORES "%m = aten.masked_fill.Scalar(%s, %all, -inf)\n" WEIGH, NULL},
+    {SCORES "%m = aten.where.self(%keep, %s, -10.0)\n" WEIGH, NULL},
+    {SCORES "%m = aten.where.self(%keep, %s, -inf)\n%p = aten._softmax(%m, 1, false)\n"
+            "%y = aten.bmm(%p, %v)\n" OUT,
+     NULL},
+    {SCORES "%m = aten.where.self(%keep, %s, -inf)\noutput \"m\" = %m\n" WEIGH, NULL},
+};
+
+START_TEST(chosen_masks_are_added) {
+    const rewrite *r = &choices[_i];
+    pass_check(r->before, "masks", r->after ? r->after : r->before);
+}
+END_TEST
+
+/* The attention of minGPT: the triangle is a constant, scores outside of it are filled. */
+START_TEST(filled_scores_are_causal_attention) {
+    static const char text[] =
+        "graph g { const %q: float32[1, 2, 5, 4] = random(1)\n"
+        "const %k: float32[1, 2, 5, 4] = random(2)\nconst %v: float32[1, 2, 5, 4] = random(3)\n"
+        "%o = aten.ones([8, 8])\n%l = aten.tril(%o)\n%b = aten.view(%l, [1, 1, 8, 8])\n"
+        "%b1 = aten.slice.Tensor(%b, 2, 0, 5)\n%b2 = aten.slice.Tensor(%b1, 3, 0, 5)\n"
+        "%z = aten.eq.Scalar(%b2, 0)\n%t = aten.transpose.int(%k, -2, -1)\n"
+        "%a = aten.matmul(%q, %t)\n%s = aten.mul.Tensor(%a, 0.5)\n"
+        "%m = aten.masked_fill.Scalar(%s, %z, -inf)\n%p = aten.softmax.int(%m, -1)\n"
+        "%y = aten.matmul(%p, %v)\n" OUT;
+    char inputs[2048];
+    const char *rest = strstr(text, "%o = ");
+    snprintf(inputs, sizeof inputs,
+             "graph g { input %%q: float32[1, 2, 5, 4]\ninput %%k: float32[1, 2, 5, 4]\n"
+             "input %%v: float32[1, 2, 5, 4]\n%s",
+             rest);
+    pass_check(inputs,
+               "scalars lower lower_all fold_shapes slices views masks attention causal "
+               "views_last dead_shapes",
+               "graph g { input %q: float32[1, 2, 5, 4]\ninput %k: float32[1, 2, 5, 4]\n"
+               "input %v: float32[1, 2, 5, 4]\n%y = aten.scaled_dot_product_attention(%q, %k, %v, "
+               "none, 0.0, true, scale=0.5)\n" OUT);
+    pass_same(text, "scalars lower lower_all slices views masks attention causal views_last", 2e-6);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("pass_forms");
     TCase *tests = tcase_create("all");
@@ -136,6 +196,8 @@ int main(void) {
     tcase_add_test(tests, casts_are_no_copies);
     tcase_add_loop_test(tests, causal_masks_are_found, 0, (int)(sizeof masks / sizeof *masks));
     tcase_add_loop_test(tests, built_masks_are_found, 0, 4);
+    tcase_add_loop_test(tests, chosen_masks_are_added, 0, (int)(sizeof choices / sizeof *choices));
+    tcase_add_test(tests, filled_scores_are_causal_attention);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
