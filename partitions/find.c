@@ -155,11 +155,16 @@ static void ends(finder *f, tenon_node *node) {
     }
 }
 
+static int64_t elements_of(const tn_lt *t) {
+    int64_t count = 1;
+    for (int d = 0; d < t->rank; d++)
+        count *= t->shape[d];
+    return count;
+}
+
 /* Whether an operand has an element of its own for each of the result. */
 static bool is_whole(const tn_builder *b, const tn_lowered *op, int k) {
-    const tn_lt *x = &b->tensors[op->in[k]], *y = &b->tensors[op->out[0]];
-    return x->rank == y->rank &&
-           memcmp(x->shape, y->shape, (size_t)y->rank * sizeof *y->shape) == 0;
+    return elements_of(&b->tensors[op->in[k]]) == elements_of(&b->tensors[op->out[0]]);
 }
 
 /* Whether an operand changes along some of the leading dimensions, and not along others. */
