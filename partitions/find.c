@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { OPEN = 24 }; /* ops before a binary one that are looked at */
+
 typedef struct finder {
     tn_builder b;
     tn_partitions *set;
@@ -183,6 +185,14 @@ static bool is_patch(const tn_builder *b, const tn_lowered *op, int k) {
     return changes && stays;
 }
 
+/* Whether an operand changes from channel to channel only, of images of one pixel. */
+static bool is_of_pixels(const tn_builder *b, const tn_lowered *op, int k) {
+    const tn_lt *y = &b->tensors[op->out[0]];
+    return y->rank > 2 && y->shape[0] > 1 && y->shape[1] > 1 &&
+           elements_of(y) == y->shape[0] * y->shape[1] &&
+           elements_of(&b->tensors[op->in[k]]) == y->shape[1];
+}
+
 /* A product of many matrices with one. */
 static bool shares_weight(const tn_builder *b, const tn_lowered *op) {
     const tn_lt *w = &b->tensors[op->in[1]];
@@ -192,8 +202,9 @@ static bool shares_weight(const tn_builder *b, const tn_lowered *op) {
     return matrices == 1 && b->tensors[op->out[0]].rank > 2;
 }
 
-/* Whether a binary op is computed wrongly when it is fused with what makes its operand `k`. */
-static const tn_why *wrong_behind(const tn_builder *b, const tn_lowered *op, int k) {
+/* Why a binary op, whose operand `other` does not come from `before`, must not be fused with it. */
+static const tn_why *wrong_with(const tn_builder *b, const tn_lowered *op, int other,
+                                const tn_lowered *before) {
     static const tn_why deconv = {TENON_REASON_ACCURACY,
                                   "before 3.13 oneDNN computes a binary op behind a transposed "
                                   "convolution wrongly"};
@@ -205,20 +216,44 @@ static const tn_why *wrong_behind(const tn_builder *b, const tn_lowered *op, int
     static const tn_why rows = {TENON_REASON_ACCURACY,
                                 "oneDNN 3.7 takes the rows of a product with one weight together, "
                                 "and misplaces an operand that is the same for some of them"};
-    int32_t at = b->tensors[op->in[k]].producer;
-    bool whole = is_whole(b, op, 1 - k), patch = is_patch(b, op, 1 - k);
-    for (int step = 0; step < b->caps->chain && at >= 0; step++) {
-        const tn_lowered *before = &b->ops[at];
-        if (before->kind == dnnl_graph_op_conv_transpose && !b->caps->deconv_binary)
-            return &deconv;
-        if (whole &&
-            (before->kind == dnnl_graph_op_max_pool || before->kind == dnnl_graph_op_avg_pool))
-            return &pool;
-        if (whole && before->kind == dnnl_graph_op_layer_norm && op->kind == dnnl_graph_op_add)
-            return &norm;
-        if (patch && before->kind == dnnl_graph_op_matmul && shares_weight(b, before))
-            return &rows;
-        at = before->in_count > 0 ? b->tensors[before->in[0]].producer : -1;
+    switch (before->kind) {
+    case dnnl_graph_op_conv_transpose:
+        return b->caps->deconv_binary ? NULL : &deconv;
+    case dnnl_graph_op_max_pool:
+    case dnnl_graph_op_avg_pool:
+        return is_whole(b, op, other) ? &pool : NULL;
+    case dnnl_graph_op_layer_norm:
+        return op->kind == dnnl_graph_op_add && is_whole(b, op, other) ? &norm : NULL;
+    case dnnl_graph_op_matmul:
+        return is_patch(b, op, other) && shares_weight(b, before) ? &rows : NULL;
+    default:
+        return NULL;
+    }
+}
+
+/* Whether a binary op is computed wrongly when it is fused with what makes its operand `k`: a chain
+ * of ops may lie between them, whose second operands may be chains too. */
+static const tn_why *wrong_behind(const tn_builder *b, const tn_lowered *op, int k) {
+    static const tn_why pixel = {TENON_REASON_ACCURACY,
+                                 "oneDNN 3.7 misplaces an operand for each channel of images of "
+                                 "one pixel"};
+    int32_t open[OPEN], at = b->tensors[op->in[k]].producer;
+    int count = 0, seen = 0;
+    if (at >= 0 && b->ops[at].kind != dnnl_graph_op_convolution && is_of_pixels(b, op, 1 - k))
+        return &pixel;
+    if (at >= 0)
+        open[count++] = at;
+    while (seen < count) {
+        const tn_lowered *before = &b->ops[open[seen++]];
+        const tn_why *why = wrong_with(b, op, 1 - k, before);
+        if (why)
+            return why;
+        bool starts = tn_kind_starts(before->kind);
+        for (int i = 0; !starts && i < before->in_count && i < 2 && count < OPEN; i++) {
+            at = b->tensors[before->in[i]].producer;
+            if (at >= 0)
+                open[count++] = at;
+        }
     }
     return NULL;
 }

@@ -134,6 +134,23 @@ static const test_case second_operands[] = {
     {"average pool * 2 + z",
      BEHIND(AVG_POOLED, "%t = aten.mul.Tensor(%n, 2)\n%y = aten.add.Tensor(%t, %z)\n"),
      "AvgPool+Multiply | Add", ONEDNN},
+    {"a sum behind a convolution behind a pool",
+     G(IN("x", "float32[2, 8, 6, 6]") IN("z", "float32[2, 8, 6, 6]") WEIGHT("w", "8, 8, 1, 1")
+           MAX_POOLED
+       "%c = aten.convolution(%n, %w, none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)\n"
+       "%y = aten.add.Tensor(%c, %z)\n" OUT("y")),
+     "MaxPool | Convolution+Add", ONEDNN},
+    {"z + (z * average pool)",
+     BEHIND(AVG_POOLED, "%t = aten.mul.Tensor(%z, %n)\n%y = aten.add.Tensor(%z, %t)\n"), NULL,
+     ONEDNN},
+    {"an operand for each channel of one pixel",
+     G(IN("x", "float32[2, 8, 1, 1]") IN("z", "float32[2, 8, 1, 1]") WEIGHT(
+         "w", "8, 1, 1") "%n = aten.add.Tensor(%x, %z)\n%y = aten.add.Tensor(%n, %w)\n" OUT("y")),
+     "Add | Add", ONEDNN},
+    {"an operand for each channel behind a softmax",
+     G(IN("x", "float32[2, 8, 1]") WEIGHT(
+         "w", "8, 1") "%n = aten._softmax(%x, 1, false)\n%y = aten.mul.Tensor(%n, %w)\n" OUT("y")),
+     "SoftMax | Multiply", ONEDNN},
     {"an operand for each matrix of a linear layer",
      G(IN("x", "float32[2, 3, 4, 33]") WEIGHT("w", "47, 33")
            IN("z", "float32[4, 47]") "%n = aten.linear(%x, %w)\n%y = aten.add.Tensor(%n, %z)\n" OUT(
