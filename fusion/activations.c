@@ -8,6 +8,10 @@
  *     hardswish       x * clamp(x + 3, 0, 6) / 6   or   x * hardsigmoid(x)
  *     clamp           clamp(clamp(x, low, none), none, high), either first, low <= high
  *
+ *     x --.--------------- mul          x --.-- + 3 -- clamp(0, 6) -- / 6 -- mul
+ *         '-- sigmoid -----'                '-------------------------------'
+ *         silu(x)                           hardswish(x)
+ *
  * (Hendrycks and Gimpel 2016, Ramachandran et al. 2017, Howard et al. 2019.) Inner values must have
  * no other use than the pattern's.
  */

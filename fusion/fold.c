@@ -226,36 +226,3 @@ tenon_status tn_pass_fold(tenon_graph *graph, bool *changed, void *user) {
     }
     return TENON_OK;
 }
-
-/* Buffers that no run changes are constants. */
-tenon_status tn_pass_freeze(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
-    for (int i = 0; i < graph->value_count && i < graph->constant_count; i++)
-        if (graph->constants[i]->kind == TENON_VALUE_BUFFER)
-            *changed = true;
-    if (!*changed)
-        return TENON_OK;
-    *changed = false;
-    bool *written = calloc((size_t)graph->value_count + 1, sizeof *written);
-    if (!written)
-        return tn_no_memory();
-    for (int i = 0; i < graph->write_count; i++)
-        written[graph->writes[i].target->id] = true;
-    for (int i = 0; i < graph->constant_count; i++) {
-        tenon_value *value = graph->constants[i];
-        if (value->kind != TENON_VALUE_BUFFER || written[value->id])
-            continue;
-        value->kind = TENON_VALUE_CONSTANT;
-        *changed = true;
-    }
-    free(written);
-    return TENON_OK;
-}
-
-/* What nothing needs: nodes, then constants. */
-tenon_status tn_pass_dead(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
-    *changed = tn_graph_drop_dead(graph) > 0;
-    tn_graph_drop_constants(graph);
-    return TENON_OK;
-}

@@ -1,4 +1,13 @@
-/* Rewrites composite ops into those that have kernels, each as soon as what it needs is known. */
+/* Rewrites composite ops into those that have kernels, each as soon as what it needs is known.
+ *
+ *     conv2d(x, w, b, padding="same")     ->     constant_pad_nd - convolution
+ *     layer_norm(x, shape, w, b)          ->     native_layer_norm(x, shape, w, b)[0]
+ *     matmul(x, y)                        ->     view - bmm - view
+ *     dropout(x, p, train=false)          ->     x
+ *
+ * "lower" runs before symbols are bound and leaves what needs sizes; "lower_all" runs behind, and
+ * leaves nothing. lower.h lists the ops, and lower_*.c have their rules.
+ */
 #include "fusion/lower.h"
 #include "fusion/passes.h"
 

@@ -1,5 +1,10 @@
 /* Convolutions under their many names become aten.convolution; pooling with indices that nobody
- * reads loses them. */
+ * reads loses them.
+ *
+ *     conv2d(x, w, b, stride, padding, dilation, groups)
+ *         ->  convolution(x, w, b, stride, padding, dilation, false, [0, 0], groups)
+ *     max_pool2d_with_indices(x, ...)[0]  ->  max_pool2d(x, ...)
+ */
 #include "fusion/lower.h"
 #include <string.h>
 

@@ -1,4 +1,11 @@
-/* Products of tensors become mm, bmm and linear on views. They need sizes. */
+/* Products of tensors become mm, bmm and linear on views. They need sizes.
+ *
+ *     x [.., n, k] -- expand - view [b, n, k] --.
+ *                                               bmm - view [.., n, m]      matmul(x, y)
+ *     y [.., k, m] -- expand - view [b, k, m] --'
+ *
+ * (torch.matmul's rules: dimensions in front broadcast, vectors get a dimension that goes again.)
+ */
 #include "fusion/lower.h"
 
 static bool known(const tenon_value *a, const tenon_value *b) {

@@ -1,4 +1,11 @@
-/* Conversions, padding, and small composites. */
+/* Conversions, padding, and small composites.
+ *
+ *     x.to(dtype)            ->  _to_copy(x, dtype), or x
+ *     glu(x, d)              ->  a, b = chunk(x, 2, d):  a * sigmoid(b)
+ *     pad(x, p, "circular")  ->  cat(x[-p:], x, x[:p]), dimension by dimension
+ *
+ * Formulas stand at the rules; they are those of PyTorch's documentation.
+ */
 #include "fusion/lower.h"
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,10 @@
-/* Normalisations and softmaxes become the ops that PyTorch itself runs them with. */
+/* Normalisations and softmaxes become the ops that PyTorch itself runs them with.
+ *
+ *     batch_norm(x, w, b, mean, var, training=false, eps)
+ *         ->  _native_batch_norm_legit_no_training(x, w, b, mean, var, eps)[0]
+ *     group_norm(x, groups, w, b, eps)  ->  native_group_norm(x, w, b, N, C, HxW, groups, eps)[0]
+ *     softmax(x, dim, dtype)            ->  _softmax(_to_copy(x, dtype), dim)
+ */
 #include "fusion/lower.h"
 #include <math.h>
 

@@ -1,0 +1,206 @@
+/* Every built-in pass: a graph before and after it, and one that looks alike and stays. What more
+ * each does is in the suite of its family. */
+#include "pass_test.h"
+
+typedef struct example {
+    const char *pass, *before, *after, *stays;
+} example;
+
+#define G(rest) "graph g { input %x: float32[2, 4]\n" rest
+#define O(x) "output \"o\" = %" x " }"
+#define C(numbers) "const %w: float32[4, 4] = " numbers "\n"
+#define IMAGE "graph g { input %x: float32[1, 2, 4, 4]\n"
+#define CONVOLUTION(y, x, w, b) \
+    "%" y " = aten.convolution(%" x ", %" w ", " b ", [1], [0], [1], false, [0], 1)\n"
+#define SIGNAL "graph g { input %x: float32[1, 1, 3]\n"
+#define NORM(y) \
+    "%n, %s, %t = aten._native_batch_norm_legit_no_training(%" y ", %g, %h, %m, %v, 0.1, 0.0)\n"
+#define STATS                                                        \
+    "const %g: float32[2] = {4, 6}\nconst %h: float32[2] = {1, 2}\n" \
+    "const %m: float32[2] = {0.5, 1}\nconst %v: float32[2] = {4, 9}\n"
+#define HEADS                                                                  \
+    "graph g { input %q: float32[1, 2, 3, 4]\ninput %k: float32[1, 2, 3, 4]\n" \
+    "input %v: float32[1, 2, 3, 4]\n"
+#define SCORES                                                                     \
+    HEADS "%qf = aten.view(%q, [2, 3, 4])\n%kt = aten.permute(%k, [0, 1, 3, 2])\n" \
+          "%kf = aten.view(%kt, [2, 4, 3])\n%vf = aten.view(%v, [2, 3, 4])\n"      \
+          "%s = aten.bmm(%qf, %kf)\n%s4 = aten.view(%s, [1, 2, 3, 3])\n"
+#define VALUES                                                   \
+    "%pf = aten.view(%p, [2, 3, 3])\n%yf = aten.bmm(%pf, %vf)\n" \
+    "%y = aten.view(%yf, [1, 2, 3, 4])\n" O("y")
+
+/* In the order of the list. */
+static const example examples[] = {
+    {"functionalize", G("%a = aten.neg(%x)\n%b = aten.relu_(%a)\n" O("a")),
+     G("%a = aten.neg(%x)\n%b = aten.relu(%a)\n" O("b")),
+     G("%a = aten.neg(%x)\n%b = aten.relu(%a)\n" O("a"))},
+    {"freeze", G("buffer %b: float32[4] = zeros\n%y = aten.add.Tensor(%x, %b)\n" O("y")),
+     G("const %b: float32[4] = zeros\n%y = aten.add.Tensor(%x, %b)\n" O("y")),
+     G("buffer %b: float32[2, 4] = zeros\n%y = aten.add.Tensor(%x, %b)\nwrite %b <- %y\n" O("y"))},
+    {"drop", G("%a = aten.clone(%x)\n%y = aten.relu(%a)\n" O("y")),
+     G("%y = aten.relu(%x)\n" O("y")),
+     G("%a = aten._to_copy(%x, dtype=float64)\n%y = aten.relu(%a)\n" O("y"))},
+    {"scalars", G("%y = aten.mul.Scalar(%x, 2)\n" O("y")),
+     G("%y = aten.mul.Tensor(%x, 2)\n" O("y")), G("%y = aten.pow.Tensor_Scalar(%x, 2)\n" O("y"))},
+    {"lower", G("%y = aten.softmax.int(%x, 1)\n" O("y")),
+     G("%y = aten._softmax(%x, 1, false)\n" O("y")), G("%y, %i = aten.max.dim(%x, 1)\n" O("y"))},
+    {"linear", G("input %w: float32[3, 4]\n%t = aten.t(%w)\n%y = aten.mm(%x, %t)\n" O("y")),
+     G("input %w: float32[3, 4]\n%y = aten.linear(%x, %w)\n" O("y")),
+     G("input %w: float32[4, 3]\n%y = aten.mm(%x, %w)\n" O("y"))},
+    {"fold",
+     G("const %c: float32[2] = {1, 2}\n%s = aten.neg(%c)\n%u = aten.unsqueeze(%s, 1)\n"
+       "%y = aten.add.Tensor(%x, %u)\n" O("y")),
+     G("const %c: float32[2] = {1, 2}\nconst %s: float32[2] = {-1, -2}\n"
+       "const %u: float32[2, 1] = {-1, -2}\n%y = aten.add.Tensor(%x, %u)\n" O("y")),
+     G("const %c: float32[1] = {1}\n%e = aten.add.Tensor(%x, %c)\n" O("e"))},
+    {"merge", G("%a = aten.relu(%x)\n%b = aten.relu(%x)\n%y = aten.mul.Tensor(%a, %b)\n" O("y")),
+     G("%a = aten.relu(%x)\n%y = aten.mul.Tensor(%a, %a)\n" O("y")),
+     G("%a = aten.sum.dim_IntList(%x, [0])\n%b = aten.sum.dim_IntList(%x, [0], true)\n"
+       "%y = aten.mul.Tensor(%a, %b)\n" O("y"))},
+    {"fold_bn",
+     SIGNAL STATS "const %w: float32[2, 1, 1] = {1, 2}\n" CONVOLUTION("c", "x", "w", "none")
+         NORM("c") O("n"),
+     SIGNAL STATS "const %w: float32[2, 1, 1] = {1, 2}\nconst %w1: float32[2, 1, 1] = {2, 4}\n"
+                  "const %b: float32[2] = {0, 0}\n" CONVOLUTION("c", "x", "w1", "%b") O("c"),
+     SIGNAL STATS "const %w: float32[2, 1, 1] = {1, 2}\n" CONVOLUTION("c", "x", "w", "none")
+         NORM("c") "output \"c\" = %c\n" O("n")},
+    {"scales", G(C("ones") "%a = aten.linear(%x, %w)\n%y = aten.mul.Tensor(%a, 2)\n" O("y")),
+     G(C("ones") "const %v: float32[4, 4] = {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}\n"
+                 "%y = aten.linear(%x, %v)\n" O("y")),
+     G(C("ones") "%a = aten.linear(%x, %w)\n%y = aten.add.Tensor(%a, 2)\n" O("y"))},
+    {"qkv",
+     G("const %a: float32[2, 4] = {1, 1, 1, 1, 1, 1, 1, 1}\n"
+       "const %b: float32[2, 4] = {2, 2, 2, 2, 2, 2, 2, 2}\n%q = aten.linear(%x, %a)\n"
+       "%k = aten.linear(%x, %b)\n%qh = aten.view(%q, [2, 2, 1])\n%kh = aten.view(%k, [2, 2, 1])\n"
+       "output \"q\" = %qh\noutput \"k\" = %kh }"),
+     G("const %a: float32[2, 4] = {1, 1, 1, 1, 1, 1, 1, 1}\n"
+       "const %b: float32[2, 4] = {2, 2, 2, 2, 2, 2, 2, 2}\n"
+       "const %c: float32[4, 4] = {1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2}\n"
+       "%y = aten.linear(%x, %c)\n%q = aten.slice.Tensor(%y, -1, 0, 2)\n"
+       "%k = aten.slice.Tensor(%y, -1, 2, 4)\n%qh = aten.view(%q, [2, 2, 1])\n"
+       "%kh = aten.view(%k, [2, 2, 1])\noutput \"q\" = %qh\noutput \"k\" = %kh }"),
+     G("const %a: float32[2, 4] = ones\nconst %b: float32[2, 4] = ones\n%q = aten.linear(%x, %a)\n"
+       "%k = aten.linear(%x, %b)\n%qh = aten.relu(%q)\n%kh = aten.sigmoid(%k)\n"
+       "output \"q\" = %qh\noutput \"k\" = %kh }")},
+    {"activations", G("%s = aten.sigmoid(%x)\n%y = aten.mul.Tensor(%x, %s)\n" O("y")),
+     G("%y = aten.silu(%x)\n" O("y")),
+     G("%s = aten.tanh(%x)\n%y = aten.mul.Tensor(%x, %s)\n" O("y"))},
+    {"dead",
+     G("const %c: float32[4] = ones\n%a = aten.relu(%x)\n%b = aten.add.Tensor(%a, %c)\n" O("a")),
+     G("%a = aten.relu(%x)\n" O("a")),
+     G("buffer %b: float32[2, 4] = zeros\n%a = aten.relu(%x)\n%c = aten.neg(%x)\nwrite %b <- "
+       "%c\n" O("a"))},
+    {"lower_all", G("input %z: float32[4, 5]\n%y = aten.matmul(%x, %z)\n" O("y")),
+     G("input %z: float32[4, 5]\n%y = aten.mm(%x, %z)\n" O("y")),
+     G("input %z: float32[4, 5]\n%y = aten.mm(%x, %z)\n" O("y"))},
+    {"fold_shapes", G("%i = aten.arange(4)\n%y = aten.add.Tensor(%x, %i)\n" O("y")),
+     G("const %i: int64[4] = {0, 1, 2, 3}\n%y = aten.add.Tensor(%x, %i)\n" O("y")),
+     G("%i = aten.arange(5000000)\n%y = aten.sum(%i)\noutput \"i\" = %i\n" O("y"))},
+    {"slices", G("%y = aten.slice.Tensor(%x, 1, -2, 9223372036854775807)\n" O("y")),
+     G("%y = aten.slice.Tensor(%x, 1, 2, 4)\n" O("y")),
+     G("%y = aten.slice.Tensor(%x, 1, 1, 4, 2)\n%z = aten.slice.Tensor(%x, 1, 1, 3)\n"
+       "output \"z\" = %z\n" O("y"))},
+    {"cats",
+     G("%a, %b = aten.chunk(%x, 2, 1)\n%c = aten.cat([%a, %b], 1)\n%y = aten.relu(%c)\n" O("y")),
+     G("%y = aten.relu(%x)\n" O("y")),
+     G("%a, %b = aten.chunk(%x, 2, 1)\n%c = aten.cat([%a, %b], 0)\n%y = aten.relu(%c)\n" O("y"))},
+    {"pads",
+     IMAGE "%p = aten.constant_pad_nd(%x, [1, 1, 1, 1])\n%y = aten.avg_pool2d(%p, [2, 2])\n" O("y"),
+     IMAGE "%y = aten.avg_pool2d(%x, [2, 2], [], [1, 1])\n" O("y"),
+     IMAGE
+     "%p = aten.constant_pad_nd(%x, [1, 1, 1, 1], 2)\n%y = aten.avg_pool2d(%p, [2, 2])\n" O("y")},
+    {"views", G("%a = aten.view(%x, [8])\n%b = aten.unsqueeze(%a, 0)\n%y = aten.relu(%b)\n" O("y")),
+     G("%b = aten.view(%x, [1, 8])\n%y = aten.relu(%b)\n" O("y")),
+     G("%a = aten.view(%x, [8])\n%b = aten.relu(%a)\n%y = aten.view(%b, [2, 4])\n" O("y"))},
+    {"linear_shapes",
+     G("input %z: float32[2, 3, 4]\ninput %w: float32[5, 4]\n%f = aten.view(%z, [6, 4])\n"
+       "%y = aten.linear(%f, %w)\n" O("y")),
+     G("input %z: float32[2, 3, 4]\ninput %w: float32[5, 4]\n%l = aten.linear(%z, %w)\n"
+       "%y = aten.view(%l, [6, 5])\n" O("y")),
+     G("input %z: float32[2, 3, 4]\ninput %w: float32[5, 3]\n%f = aten.view(%z, [8, 3])\n"
+       "%y = aten.linear(%f, %w)\n" O("y"))},
+    {"views_linear", G("%a = aten.t(%x)\n%b = aten.t(%a)\n%y = aten.relu(%b)\n" O("y")),
+     G("%y = aten.relu(%x)\n" O("y")),
+     G("%a = aten.permute(%x, [1, 0])\n%y = aten.relu(%a)\n" O("y"))},
+    {"norms",
+     G("%a = aten.square(%x)\n%b = aten.mean.dim(%a, [-1], true)\n"
+       "%c = aten.add.Tensor(%b, 1e-06)\n%d = aten.rsqrt(%c)\n"
+       "%y = aten.mul.Tensor(%x, %d)\n" O("y")),
+     G("%y = aten.rms_norm(%x, [4], none, 1e-06)\n" O("y")),
+     G("%a = aten.square(%x)\n%b = aten.sum.dim_IntList(%a, [-1], true)\n"
+       "%c = aten.add.Tensor(%b, 1e-06)\n%d = aten.rsqrt(%c)\n%y = aten.mul.Tensor(%x, %d)\n" O(
+           "y"))},
+    {"masks",
+     G("const %k: bool[4] = {true, false, true, true}\n%m = aten.where.self(%k, %x, -inf)\n"
+       "%y = aten._softmax(%m, 1, false)\n" O("y")),
+     G("const %k: bool[4] = {true, false, true, true}\nconst %c: float32[4] = {0, -inf, 0, 0}\n"
+       "%m = aten.add.Tensor(%x, %c)\n%y = aten._softmax(%m, 1, false)\n" O("y")),
+     G("const %k: bool[4] = {true, false, true, true}\n%m = aten.where.self(%k, %x, 0.0)\n"
+       "%y = aten._softmax(%m, 1, false)\n" O("y"))},
+    {"attention", SCORES "%p = aten._softmax(%s4, -1, false)\n" VALUES,
+     HEADS "%a = aten.scaled_dot_product_attention(%q, %k, %v, none, 0.0, false, scale=1.0)\n"
+           "%b = aten.view(%a, [2, 3, 4])\n%y = aten.view(%b, [1, 2, 3, 4])\n" O("y"),
+     SCORES "%p = aten.sigmoid(%s4)\n" VALUES},
+    {"causal",
+     HEADS "const %m: bool[3, 3] = {true, false, false, true, true, false, true, true, true}\n"
+           "%y = aten.scaled_dot_product_attention(%q, %k, %v, %m)\n" O("y"),
+     HEADS "const %m: bool[3, 3] = {true, false, false, true, true, false, true, true, true}\n"
+           "%y = aten.scaled_dot_product_attention(%q, %k, %v, none, 0.0, true)\n" O("y"),
+     HEADS "const %m: bool[3, 3] = {true, false, false, true, true, true, true, true, true}\n"
+           "%y = aten.scaled_dot_product_attention(%q, %k, %v, %m)\n" O("y")},
+    {"spatial", IMAGE "%y = aten.adaptive_avg_pool2d(%x, [2, 2])\n" O("y"),
+     IMAGE "%y = aten.avg_pool2d(%x, [2, 2], [2, 2])\n" O("y"),
+     IMAGE "%y = aten.adaptive_avg_pool2d(%x, [3, 3])\n" O("y")},
+    {"views_last", G("%a = aten.expand(%x, [2, 4])\n%y = aten.relu(%a)\n" O("y")),
+     G("%y = aten.relu(%x)\n" O("y")),
+     G("%a = aten.expand(%x, [3, 2, 4])\n%y = aten.relu(%a)\n" O("y"))},
+    {"merge_shapes", G("%a = aten.t(%x)\n%b = aten.t(%x)\n%y = aten.mul.Tensor(%a, %b)\n" O("y")),
+     G("%a = aten.t(%x)\n%y = aten.mul.Tensor(%a, %a)\n" O("y")),
+     G("%a = aten.exp(%x)\n%b = aten.exp2(%x)\n%y = aten.mul.Tensor(%a, %b)\n" O("y"))},
+    {"dead_shapes", G("%a = aten.t(%x)\n%b = aten.neg(%a)\n" O("a")), G("%a = aten.t(%x)\n" O("a")),
+     G("%a = aten.t(%x)\n%b = aten.neg(%a)\n" O("b"))},
+    {"repair", G("%a = aten.t(%x)\n" O("a")), G("%a = aten.t(%x)\n%b = aten.clone(%a)\n" O("b")),
+     G("%a = aten.neg(%x)\n%b = aten.t(%a)\n" O("b"))},
+    {"layout",
+     IMAGE
+     "const %w: float32[2, 2, 3, 3] = random(1)\n%c = aten.convolution(%x, %w, none, [1, 1], "
+     "[1, 1], [1, 1], false, [0, 0], 1)\n%y = aten.relu(%c)\n%m = aten.mean.dim(%y, [2, 3])\n" O(
+         "m"),
+     IMAGE
+     "const %w: float32[2, 2, 3, 3] = random(1)\n%c: float32[1, 2, 4, 4] channels_last = "
+     "aten.convolution(%x, %w, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)\n"
+     "%y: float32[1, 2, 4, 4] channels_last = aten.relu(%c)\n%m = aten.mean.dim(%y, [2, 3])\n" O(
+         "m"),
+     IMAGE "%a = aten.relu(%x)\n%y = aten.max_pool2d(%a, [2, 2])\n" O("y")},
+};
+
+/* Passes that have examples here are all that there are. */
+START_TEST(every_pass_has_an_example) {
+    for (int i = 0; i < tn_default_pass_count; i++) {
+        int found = 0;
+        for (int k = 0; k < (int)(sizeof examples / sizeof *examples); k++)
+            found += strcmp(examples[k].pass, tn_default_passes[i].pass.name) == 0;
+        ck_assert_msg(found == 1, "%d examples of '%s'", found, tn_default_passes[i].pass.name);
+    }
+}
+END_TEST
+
+START_TEST(before_and_after) {
+    const example *e = &examples[_i];
+    pass_check(e->before, e->pass, e->after);
+    pass_keeps(e->stays, e->pass);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("pass_each");
+    TCase *tests = tcase_create("all");
+    tcase_add_test(tests, every_pass_has_an_example);
+    tcase_add_loop_test(tests, before_and_after, 0, (int)(sizeof examples / sizeof *examples));
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
