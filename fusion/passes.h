@@ -20,12 +20,12 @@
     X("merge", merge, MODEL, OPTIONAL, "", "equal nodes and equal constants become one")           \
     X("fold_bn", fold_bn, MODEL, OPTIONAL, "lower linear fold",                                    \
       "batch norm goes into the weights before it")                                                \
-    X("scales", scales, MODEL, OPTIONAL, "scalars lower fold_bn",                                  \
+    X("activations", activations, MODEL, OPTIONAL, "lower",                                        \
+      "gelu, silu, hardswish, hardsigmoid are found")                                              \
+    X("scales", scales, MODEL, OPTIONAL, "scalars lower fold_bn activations",                      \
       "products by constants go into weights")                                                     \
     X("qkv", qkv, MODEL, OPTIONAL, "linear fold merge scales",                                     \
       "projections of one input become one")                                                       \
-    X("activations", activations, MODEL, OPTIONAL, "lower",                                        \
-      "gelu, silu, hardswish, hardsigmoid are found")                                              \
     X("dead", dead, MODEL, OPTIONAL, "", "what nothing needs goes")                                \
     X("lower_all", lower_all, SHAPES, REQUIRED, "", "composite ops that needed sizes are lowered") \
     X("fold_shapes", fold, SHAPES, OPTIONAL, "lower_all",                                          \
