@@ -1,11 +1,12 @@
-/* The graph as Graphviz draws it: a box for each node, a frame for each partition. Classes and ids
- * in the SVG let the page colour it and find its parts: n12 is a node, s3 a step. */
+/* The graph as Graphviz draws it: a box for each node, a frame for each partition; or, where that
+ * takes it too long, a box for each partition. Classes and ids in the SVG let the page colour it
+ * and find its parts: n12 is a node, s3 a step. */
 #include "explain.h"
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/draw.h>
 
-enum { MOST_NODES = 4000, SECONDS = 20 };
+enum { MOST_NODES = 4000, SECONDS_FRAMES = 10, SECONDS_BOXES = 10 };
 
 /* ---- DOT ---- */
 
@@ -13,6 +14,7 @@ typedef struct drawing {
     const report *report;
     FILE *out;
     const report_node **sorted; /* by address */
+    bool frames;
 } drawing;
 
 static int by_address(const void *a, const void *b) {
@@ -45,41 +47,64 @@ static void put_shape(FILE *out, const tenon_value *value) {
         fprintf(out, d ? "\xc3\x97%lld" : " %lld", (long long)tenon_value_size(value, d));
 }
 
+static void put_op(FILE *out, const tenon_node *node) {
+    const char *op = tenon_node_op(node), *point = strchr(op, '.');
+    put_text(out, point ? point + 1 : op);
+}
+
 static void put_node(const drawing *d, int index) {
     const report_node *n = &d->report->nodes[index];
-    const char *op = tenon_node_op(n->node), *point = strchr(op, '.');
     bool view = n->info.step < 0;
     fprintf(d->out, "n%d [id=\"n%d\", class=\"%s\", %slabel=\"", index, index,
             report_where(d->report, n->info.step), view ? "shape=ellipse, fontsize=9, " : "");
-    put_text(d->out, point ? point + 1 : op);
+    put_op(d->out, n->node);
     if (!view && tenon_node_output_count(n->node) > 0)
         put_shape(d->out, tenon_node_output(n->node, 0));
     fprintf(d->out, "\"];\n");
 }
 
-static void put_edge(const drawing *d, const tenon_value *value, const char *kind, int to) {
+/* What stands for a node in the drawing. */
+typedef struct spot {
+    char kind; /* 'n' node, 's' step, 'i' input, 'o' output */
+    int index;
+} spot;
+
+static spot spot_of(const drawing *d, int index) {
+    int step = d->report->nodes[index].info.step;
+    if (!d->frames && step >= 0 && d->report->steps[step].info.kind == TENON_STEP_ONEDNN)
+        return (spot){'s', step};
+    return (spot){'n', index};
+}
+
+static void put_arrow(const drawing *d, spot from, spot to) {
+    if (from.kind != to.kind || from.index != to.index)
+        fprintf(d->out, "%c%d -> %c%d;\n", from.kind, from.index, to.kind, to.index);
+}
+
+static void put_edge(const drawing *d, const tenon_value *value, spot to) {
     const tenon_node *maker = tenon_value_node(value);
     if (maker) {
-        fprintf(d->out, "n%d -> %s%d;\n", index_of(d, maker), kind, to);
+        put_arrow(d, spot_of(d, index_of(d, maker)), to);
         return;
     }
     if (tenon_value_get_kind(value) != TENON_VALUE_INPUT)
         return; /* weights are not drawn */
     for (int i = 0; i < tenon_graph_input_count(d->report->plan.graph); i++) {
         if (tenon_graph_input(d->report->plan.graph, i) == value)
-            fprintf(d->out, "i%d -> %s%d;\n", i, kind, to);
+            put_arrow(d, (spot){'i', i}, to);
     }
 }
 
 static void put_edges(const drawing *d, int index) {
     const tenon_node *node = d->report->nodes[index].node;
+    spot to = spot_of(d, index);
     for (int a = 0; a < tenon_node_arg_count(node); a++) {
         tenon_arg arg = tenon_node_arg(node, a);
         if (arg.kind == TENON_ARG_VALUE)
-            put_edge(d, arg.as.value, "n", index);
+            put_edge(d, arg.as.value, to);
         for (int i = 0; arg.kind == TENON_ARG_LIST && i < arg.count; i++) {
             if (arg.as.list[i].kind == TENON_ARG_VALUE)
-                put_edge(d, arg.as.list[i].as.value, "n", index);
+                put_edge(d, arg.as.list[i].as.value, to);
         }
     }
 }
@@ -99,29 +124,47 @@ static void put_ends(const drawing *d) {
         put_text(d->out, tenon_graph_output_name(graph, i));
         fprintf(d->out, "\"];\n");
         if (arg.kind == TENON_ARG_VALUE)
-            put_edge(d, arg.as.value, "o", i);
+            put_edge(d, arg.as.value, (spot){'o', i});
     }
+}
+
+/* A partition as a frame around its nodes, or as one box that names them. */
+static void put_partition(const drawing *d, int index) {
+    const tenon_step_info *step = &d->report->steps[index].info;
+    const tenon_node *last = step->nodes[step->node_count - 1];
+    if (d->frames) {
+        fprintf(d->out,
+                "subgraph cluster_%d {\nid=\"s%d\"; class=\"onednn\"; style=rounded; margin=8; "
+                "fontname=\"Helvetica\"; fontsize=9; labeljust=l; label=\"%d  %s\";\n",
+                index, index, index, step->fused);
+        for (int n = 0; n < step->node_count; n++)
+            put_node(d, index_of(d, step->nodes[n]));
+        fprintf(d->out, "}\n");
+        return;
+    }
+    fprintf(d->out, "s%d [id=\"s%d\", class=\"onednn\", label=\"", index, index);
+    for (int n = 0; n < step->node_count; n++) {
+        fputs(n ? "\\n" : "", d->out);
+        put_op(d->out, step->nodes[n]);
+    }
+    if (tenon_node_output_count(last) > 0)
+        put_shape(d->out, tenon_node_output(last, 0));
+    fprintf(d->out, "\"];\n");
 }
 
 static void put_graph(const drawing *d) {
     const report *r = d->report;
     fprintf(d->out,
-            "digraph g {\nbgcolor=transparent; nodesep=0.25; ranksep=0.3; nslimit=3; nslimit1=3;\n"
+            "strict digraph g {\nbgcolor=transparent; newrank=true; nslimit=2; mclimit=0.5; "
+            "nodesep=0.25; ranksep=0.3;\n"
             "node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\", fontsize=11, "
             "height=0.35, margin=\"0.14,0.06\"];\nedge [arrowsize=0.6];\n");
     put_ends(d);
     for (int s = 0; s < r->plan.step_count; s++) {
-        const tenon_step_info *step = &r->steps[s].info;
-        bool frame = step->kind == TENON_STEP_ONEDNN;
-        if (frame)
-            fprintf(d->out,
-                    "subgraph cluster_%d {\nid=\"s%d\"; class=\"onednn\"; style=rounded; margin=8; "
-                    "fontname=\"Helvetica\"; fontsize=9; labeljust=l; label=\"%d  %s\";\n",
-                    s, s, s, step->fused);
-        for (int n = 0; n < step->node_count; n++)
-            put_node(d, index_of(d, step->nodes[n]));
-        if (frame)
-            fprintf(d->out, "}\n");
+        if (r->steps[s].info.kind == TENON_STEP_ONEDNN)
+            put_partition(d, s);
+        else
+            put_node(d, index_of(d, r->steps[s].info.nodes[0]));
     }
     for (int i = 0; i < r->node_count; i++) {
         if (r->nodes[i].info.step < 0)
@@ -132,10 +175,10 @@ static void put_graph(const drawing *d) {
 }
 
 /* The caller frees it; NULL when memory is out. */
-static char *write_dot(const report *r) {
+static char *write_dot(const report *r, bool frames) {
     char *text = NULL;
     size_t length = 0;
-    drawing d = {.report = r, .out = open_memstream(&text, &length)};
+    drawing d = {.report = r, .frames = frames, .out = open_memstream(&text, &length)};
     d.sorted = malloc(((size_t)r->node_count + 1) * sizeof *d.sorted);
     bool done = d.out && d.sorted;
     for (int i = 0; i < r->node_count && done; i++)
@@ -175,12 +218,14 @@ static void trim(char *text) {
 }
 
 char *report_draw(const report *r) {
-    char *svg = NULL, *dot = NULL;
-    if (r->node_count > 0 && r->node_count <= MOST_NODES)
-        dot = write_dot(r);
-    if (dot && tenon_dot_to_svg(dot, SECONDS, &svg) != TENON_OK)
-        svg = NULL; /* the page draws the steps itself */
-    free(dot);
+    char *svg = NULL;
+    for (int boxes = 0; boxes < 2 && !svg && r->node_count > 0 && r->node_count <= MOST_NODES;
+         boxes++) {
+        char *dot = write_dot(r, !boxes);
+        if (!dot || tenon_dot_to_svg(dot, boxes ? SECONDS_BOXES : SECONDS_FRAMES, &svg) != TENON_OK)
+            svg = NULL; /* the page draws the steps itself */
+        free(dot);
+    }
     if (svg)
         trim(svg);
     return svg;

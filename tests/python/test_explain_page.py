@@ -195,7 +195,9 @@ def test_row_and_node_belong_together(browser, digits):
     by_row = f"document.querySelector('tr[data-step=\"{step['index']}\"]').click()"
     shape = f"document.getElementById('{wanted[0]}').querySelector('path, polygon')"
     by_node = f"{shape}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))"
-    answers = browser.value(page, f"[({by_row}, {picked}), (hint(), mark([]), {by_node}, {picked})]")
+    answers = browser.value(
+        page, f"[({by_row}, {picked}), (hint(), mark([]), {by_node}, {picked})]"
+    )
     for shapes, rows, details in answers:
         assert shapes == sorted(wanted)
         assert rows == [step["index"]]
@@ -246,6 +248,33 @@ def test_escapes(tenon, browser, tmp_path):
     assert "<b id=oops>&\"'</script>" in texts
 
 
+def test_partitions_as_boxes(tenon, browser, digits, tmp_path):
+    """Where Graphviz does not draw frames, it draws a box for each partition."""
+    fake = tmp_path / "dot"
+    real = shutil.which("dot")
+    fake.write_text(
+        f"#!/bin/sh\ncat >{tmp_path}/in\n"
+        f"! grep -q subgraph {tmp_path}/in && exec {real} -Tsvg {tmp_path}/in\n"
+    )
+    fake.chmod(0o755)
+    page = tmp_path / "boxes.html"
+    command = [tenon.command, "explain", DIGITS, *OPTIONS, "--html", page]
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run(command, check=True, capture_output=True, env=os.environ | {"PATH": path})
+    _, facts = digits
+    boxes, frames, edges, picked = browser.value(
+        page,
+        "[[...document.querySelectorAll('#drawing .node.onednn')].map((box) => box.id),"
+        "document.querySelectorAll('#drawing .cluster').length,"
+        "document.querySelectorAll('#drawing .edge').length,"
+        "(document.querySelector('tr[data-step=\"3\"]').click(),"
+        "[...document.querySelectorAll('#drawing .picked')].map((box) => box.id))]",
+    )
+    assert boxes == [f"s{s['index']}" for s in facts["steps"] if s["where"] == "onednn"]
+    assert frames == 0 and edges >= len(facts["steps"])
+    assert picked == ["s3"]
+
+
 def test_without_graphviz(tenon, browser, digits, tmp_path):
     """Boxes in running order stand in for the drawing, and can be picked too."""
     page = tmp_path / "plain.html"
@@ -254,7 +283,8 @@ def test_without_graphviz(tenon, browser, digits, tmp_path):
     _, facts = digits
     shapes, picked = browser.value(
         page,
-        "[[...document.querySelectorAll('#drawing g.node')].map((box) => [box.id, box.classList[1]]),"
+        "[[...document.querySelectorAll('#drawing g.node')]"
+        ".map((box) => [box.id, box.classList[1]]),"
         "(document.querySelector('tr[data-step=\"3\"]').click(),"
         "[...document.querySelectorAll('#drawing .picked')].map((box) => box.id))]",
     )
