@@ -28,10 +28,13 @@ static bool can_fold(const tenon_node *node) {
     for (int i = 0; i < node->use_count; i++)
         if (!tn_is_constant(node->uses[i].value))
             return false;
-    for (int i = 0; i < node->output_count; i++)
+    bool used = false; /* kernels compute what is used; a dead node has nothing for them */
+    for (int i = 0; i < node->output_count; i++) {
+        used |= node->outputs[i]->use_count > 0;
         if (!tn_value_static(node->outputs[i]) || node->outputs[i]->dtype == TENON_DTYPE_NONE)
             return false;
-    return true;
+    }
+    return used;
 }
 
 static bool fits(const tenon_node *node) {

@@ -61,6 +61,13 @@ START_TEST(buffers_are_not_constants_unless_nobody_writes_them) {
 }
 END_TEST
 
+START_TEST(dead_nodes_are_left_to_others) {
+    pass_keeps("graph g { const %a: float32[2] = {1, 2}\n  %b = aten.cat([%a, %a])\n"
+               "  output \"o\" = %a }",
+               "fold");
+}
+END_TEST
+
 /* ---- Equal nodes ---- */
 
 START_TEST(equal_nodes_become_one) {
@@ -356,6 +363,7 @@ int main(void) {
     tcase_add_test(tests, constants_fold_through_kernels_and_views);
     tcase_add_test(tests, large_results_are_left_to_the_run);
     tcase_add_test(tests, what_a_kernel_refuses_is_left_to_the_run);
+    tcase_add_test(tests, dead_nodes_are_left_to_others);
     tcase_add_test(tests, buffers_are_not_constants_unless_nobody_writes_them);
     tcase_add_test(tests, equal_nodes_become_one);
     tcase_add_test(tests, different_nodes_stay);
