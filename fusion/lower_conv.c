@@ -51,11 +51,11 @@ static tenon_status emit_conv(tenon_node *node, const conv *c, tenon_value **wit
         around[2 * (c->dims - 1 - i) + 1] = c->extra[i];
         pads |= c->extra[i] > 0;
     }
+    if (unbatched)
+        TN_TRY(tn_emit(node, TN_OP_unsqueeze, &x, TN_ARGS(VAL(x), INT(0))));
     if (pads)
         TN_TRY(tn_emit(node, TN_OP_constant_pad_nd, &x,
                        TN_ARGS(VAL(x), tn_ints(lists[4], around, 2 * c->dims), FLT(0))));
-    if (unbatched)
-        TN_TRY(tn_emit(node, TN_OP_unsqueeze, &x, TN_ARGS(VAL(x), INT(0))));
     TN_TRY(tn_emit(node, TN_OP_convolution, &y,
                    TN_ARGS(VAL(x), VAL(c->w), c->bias, tn_ints(lists[0], c->stride, c->dims),
                            tn_ints(lists[1], c->padding, c->dims),

@@ -93,10 +93,46 @@ START_TEST(padding_goes_into_windows) {
 }
 END_TEST
 
+/* Padding "same" of an even kernel has no convolution of its own in PyTorch; it has one here. */
+START_TEST(same_padding_of_even_kernels_is_one_convolution) {
+    pass_check("graph g { input %x: float32[2, 7]\nconst %w: float32[3, 2, 4] = random(1)\n"
+               "%y = aten.conv1d.padding(%x, %w, none, [1], \"same\")\n" OUT,
+               "lower pads dead_shapes",
+               "graph g { input %x: float32[2, 7]\nconst %w: float32[3, 2, 4] = random(1)\n"
+               "%u = aten.unsqueeze(%x, 0)\n%c = tenon.padded_convolution(%u, %w, none, [1], [1], "
+               "[1], false, [0], 1, [2])\n%y = aten.squeeze.dim(%c, 0)\n" OUT);
+}
+END_TEST
+
+START_TEST(padded_convolutions_are_checked) {
+    static const struct {
+        const char *args, *message;
+    } wrong[] = {
+        {"[1, 1], [0, 0], [1, 1], true, [0, 0], 1, [1, 1]", "has no transposed form"},
+        {"[1, 1], [0, 0], [1, 1], false, [0, 0], 1, [1, -1]", "padding_end of at least 0"},
+        {"[1, 1], [0, 0], [1, 1], false, [0, 0], 1, [1, 1, 1]", "2 numbers as padding_end"},
+        {"[1, 1], [0, 0], [4, 4], false, [0, 0], 1, [1, 1]", "at least the kernel's size"},
+    };
+    for (int i = 0; i < (int)(sizeof wrong / sizeof *wrong); i++) {
+        char text[512];
+        tenon_graph *graph = NULL;
+        snprintf(text, sizeof text,
+                 "graph g { input %%x: float32[1, 2, 7, 7]\ninput %%w: float32[2, 2, 3, 3]\n"
+                 "%%y = tenon.padded_convolution(%%x, %%w, none, %s)\noutput \"o\" = %%y }",
+                 wrong[i].args);
+        ck_assert_int_ne(tenon_graph_parse(text, "test", &graph), TENON_OK);
+        ck_assert_msg(strstr(tenon_last_error(), wrong[i].message) != NULL, "%s",
+                      tenon_last_error());
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("pass_windows");
     TCase *tests = tcase_create("all");
     tcase_add_loop_test(tests, padding_goes_into_windows, 0, (int)(sizeof cases / sizeof *cases));
+    tcase_add_test(tests, same_padding_of_even_kernels_is_one_convolution);
+    tcase_add_test(tests, padded_convolutions_are_checked);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
