@@ -125,6 +125,18 @@ static void print_costs(const report_step *const *steps, int count) {
     printf("\n");
 }
 
+/* What the first output is and how it lies. */
+static void print_result(const report *r, const report_step *step, int count) {
+    tenon_operand_info result;
+    char text[256];
+    if (step->info.output_count == 0 ||
+        tenon_session_get_operand(r->session, (int)(step - r->steps), step->info.input_count,
+                                  &result) != TENON_OK)
+        return;
+    cli_value_text(result.value, text, sizeof text);
+    printf("      gives: %s, %s%s\n", text, result.layout, count > 1 ? " (the first)" : "");
+}
+
 static void print_measured(const report_step *step) {
     if (step->onednn_time < 0)
         return;
@@ -148,6 +160,7 @@ static void print_group(const report *r, const report_step *const *steps, int co
         printf("  %d x %s\n      nodes: ", count, tenon_node_op(step->info.nodes[0]));
     }
     print_places(steps, count);
+    print_result(r, step, count);
     print_costs(steps, count);
     printf("      why: %s%s\n", step->info.reason, count > 1 ? " (the first)" : "");
     print_measured(step);
