@@ -63,6 +63,7 @@ typedef struct variant {
     tenon_backend backend;
     int threads;
     bool symbolic;
+    bool outside;               /* the passes run before there is a session */
     const char *passes[PASSES]; /* in order, without the pinned ones */
     int count;
 } variant;
@@ -117,11 +118,10 @@ static tenon_status make_passes(const variant *v, tenon_passes **out) {
     return status;
 }
 
-static tenon_status run_rounds(const subject *s, const tenon_graph *graph, tenon_context *context,
+static tenon_status run_rounds(const tenon_graph *graph, tenon_context *context,
                                tenon_tensor **inputs, result *r) {
     int in = tenon_graph_input_count(graph), out = tenon_graph_output_count(graph);
     tenon_view views[2 * RG_INPUTS], outputs[RESULTS];
-    (void)s;
     for (int i = 0; i < in; i++)
         views[i] = *tenon_tensor_view(inputs[i]);
     for (int round = 0; round < ROUNDS; round++) {
@@ -142,36 +142,78 @@ static tenon_status run_rounds(const subject *s, const tenon_graph *graph, tenon
     return TENON_OK;
 }
 
+/* Every third graph gets inputs whose memory lies turned around. */
+static tenon_tensor *make_input(const subject *s, int index) {
+    const tenon_value *x = s->graph->inputs[index];
+    tenon_tensor *tensor = NULL, *turned = NULL;
+    tenon_view view = {.dtype = x->dtype, .rank = x->rank};
+    int64_t back[TENON_MAX_RANK];
+    OK(tenon_tensor_create(x->dtype, x->rank, x->shape, &tensor));
+    fill_input(s, index, tenon_tensor_view(tensor));
+    if (s->seed % 3 != 0 || x->rank < 2)
+        return tensor;
+    for (int d = 0; d < x->rank; d++)
+        back[d] = x->shape[x->rank - 1 - d];
+    tn_contiguous_strides(x->rank, back, view.strides);
+    for (int d = 0; d < x->rank / 2; d++) {
+        int64_t keep = view.strides[d];
+        view.strides[d] = view.strides[x->rank - 1 - d];
+        view.strides[x->rank - 1 - d] = keep;
+    }
+    memcpy(view.shape, x->shape, (size_t)x->rank * sizeof *view.shape);
+    view.data = calloc((size_t)tenon_view_numel(&view) + 1, tenon_dtype_size(x->dtype));
+    OK(tenon_view_copy(&view, tenon_tensor_view(tensor)));
+    OK(tenon_tensor_wrap(&view, free, view.data, &turned));
+    tenon_tensor_destroy(&tensor);
+    return turned;
+}
+
 static tenon_status run_session(const subject *s, const tenon_graph *graph, tenon_session *session,
                                 result *r) {
     tenon_tensor *inputs[2 * RG_INPUTS];
     tenon_context *context = NULL;
     int count = tenon_graph_input_count(s->graph);
-    for (int i = 0; i < count; i++) {
-        const tenon_value *x = s->graph->inputs[i];
-        OK(tenon_tensor_create(x->dtype, x->rank, x->shape, &inputs[i]));
-        fill_input(s, i, tenon_tensor_view(inputs[i]));
-    }
+    for (int i = 0; i < count; i++)
+        inputs[i] = make_input(s, i);
     tenon_status status = tenon_context_create(session, &context);
     if (status == TENON_OK)
-        status = run_rounds(s, graph, context, inputs, r);
+        status = run_rounds(graph, context, inputs, r);
     tenon_context_destroy(&context);
     for (int i = 0; i < count; i++)
         tenon_tensor_destroy(&inputs[i]);
     return status;
 }
 
+static tenon_status apply(const subject *s, const tenon_graph *graph, const tenon_passes *list,
+                          tenon_graph **out) {
+    tenon_view samples[2 * RG_INPUTS];
+    int count = tenon_graph_input_count(s->graph);
+    for (int i = 0; i < count; i++) {
+        const tenon_value *x = s->graph->inputs[i];
+        samples[i] = tn_view_make(NULL, x->dtype, x->rank, x->shape);
+    }
+    OK(tenon_graph_clone(graph, out));
+    return tenon_passes_apply(list, out, samples, count);
+}
+
 static tenon_status run(const subject *s, const tenon_graph *graph, const variant *v, result *r) {
     tenon_session_options options = {.backend = v->backend, .threads = v->threads};
     tenon_passes *list = NULL;
     tenon_session *session = NULL;
+    tenon_graph *applied = NULL;
     tenon_status status = make_passes(v, &list);
+    if (status == TENON_OK && v->outside) {
+        status = apply(s, graph, list, &applied);
+        tenon_passes_destroy(&list);
+        OK(tenon_passes_create_minimal(&list));
+    }
     options.passes = list;
     if (status == TENON_OK)
-        status = tenon_session_create(graph, &options, &session);
+        status = tenon_session_create(applied ? applied : graph, &options, &session);
     if (status == TENON_OK)
         status = run_session(s, graph, session, r);
     tenon_session_destroy(&session);
+    tenon_graph_destroy(&applied);
     tenon_passes_destroy(&list);
     if (status != TENON_OK)
         clear(r);
@@ -533,8 +575,8 @@ static void print(const tenon_graph *graph) {
 
 static void print_variant(const variant *v) {
     static const char *const backends[] = {"auto", "onednn", "reference"};
-    fprintf(stderr, "backend %s, %d threads%s, passes:", backends[v->backend], v->threads,
-            v->symbolic ? ", symbolic" : "");
+    fprintf(stderr, "backend %s, %d threads%s%s, passes:", backends[v->backend], v->threads,
+            v->symbolic ? ", symbolic" : "", v->outside ? ", outside of a session" : "");
     for (int i = 0; i < v->count; i++)
         fprintf(stderr, " %s", v->passes[i]);
     fprintf(stderr, "\n");
@@ -577,20 +619,58 @@ static int draw_variants(rg *g, uint64_t seed, bool symbolic, variant *v) {
     for (int i = 0; i < count; i++) {
         v[i].symbolic = symbolic && rg_chance(g, 60);
         v[i].threads = rg_chance(g, 10) ? 2 : 1;
+        v[i].outside = rg_chance(g, 15);
     }
     return count;
 }
 
-static bool check_graph(uint64_t seed, bool verbose) {
-    static rg g;
+static bool check_subject(subject *s, rg *g, bool verbose) {
     variant v[8];
     trial t;
     char text[512];
     bool good = true;
+    counts.graphs++;
+    if (reference(s, &t) != TENON_OK) {
+        counts.refused++;
+        if (verbose || getenv("TENON_RANDOM_SHOW"))
+            fprintf(stderr, "seed %llu: %s\n", (unsigned long long)s->seed, tenon_last_error());
+    } else {
+        int count = draw_variants(g, s->seed, s->symbolic != NULL, v);
+        for (int i = 0; i < count && good; i++) {
+            if (getenv("TENON_RANDOM_FORK"))
+                good = snprintf(text, sizeof text, "fails") && !still_fails(s, &v[i]);
+            else
+                good = passes(s, &t, &v[i], text, sizeof text);
+            if (!good)
+                report(s, &v[i], text);
+        }
+    }
+    drop_trial(&t);
+    return good;
+}
+
+/* The graph for another batch size; false when it is only right for RG_BATCH. */
+static bool other_batch(const subject *s, int64_t batch, subject *out) {
+    tenon_view inputs[RG_INPUTS];
+    int count = tenon_graph_input_count(s->graph);
+    for (int i = 0; i < count; i++) {
+        const tenon_value *x = s->graph->inputs[i];
+        int64_t shape[TENON_MAX_RANK];
+        for (int d = 0; d < x->rank; d++)
+            shape[d] = x->shape[d] % RG_BATCH == 0 ? x->shape[d] / RG_BATCH * batch : x->shape[d];
+        inputs[i] = tn_view_make(NULL, x->dtype, x->rank, shape);
+    }
+    *out = *s;
+    out->graph = NULL;
+    return tn_graph_specialize(s->symbolic, inputs, count, &out->graph) == TENON_OK;
+}
+
+static bool check_graph(uint64_t seed, bool verbose) {
+    static rg g;
     snprintf(crash_text, sizeof crash_text, "seed %llu: crashed\n", (unsigned long long)seed);
     signal(SIGSEGV, tell);
     rg_make(&g, seed);
-    subject s = {.graph = g.graph, .seed = seed};
+    subject s = {.graph = g.graph, .seed = seed}, other;
     memcpy(s.limit, g.limit, sizeof g.limit);
     s.symbolic = g.symbolic ? rg_symbolic(g.graph) : NULL;
     if (verbose) {
@@ -598,23 +678,11 @@ static bool check_graph(uint64_t seed, bool verbose) {
         if (g.refused)
             fprintf(stderr, "%d nodes refused: %s\n", g.refused, g.why);
     }
-    counts.graphs++;
-    if (reference(&s, &t) != TENON_OK) {
-        counts.refused++;
-        if (verbose || getenv("TENON_RANDOM_SHOW"))
-            fprintf(stderr, "seed %llu: %s\n", (unsigned long long)seed, tenon_last_error());
-    } else {
-        int count = draw_variants(&g, seed, s.symbolic != NULL, v);
-        for (int i = 0; i < count && good; i++) {
-            if (getenv("TENON_RANDOM_FORK"))
-                good = snprintf(text, sizeof text, "fails") && !still_fails(&s, &v[i]);
-            else
-                good = passes(&s, &t, &v[i], text, sizeof text);
-            if (!good)
-                report(&s, &v[i], text);
-        }
+    bool good = check_subject(&s, &g, verbose);
+    if (good && s.symbolic && other_batch(&s, rg_int(&g, 1, 4), &other)) {
+        good = check_subject(&other, &g, verbose);
+        tenon_graph_destroy(&other.graph);
     }
-    drop_trial(&t);
     tenon_graph_destroy(&s.graph);
     tenon_graph_destroy(&s.symbolic);
     return good;
@@ -660,7 +728,11 @@ START_TEST(graphs_are_of_many_kinds) {
             if (at == op_count)
                 ops[op_count++] = node->op->name;
         }
+        if (g.refused && getenv("TENON_RANDOM_SHOW"))
+            fprintf(stderr, "seed %d: %d nodes refused: %s\n", seed, g.refused, g.why);
         tenon_graph *graph = g.symbolic ? rg_symbolic(g.graph) : NULL;
+        if (g.symbolic && !graph && getenv("TENON_RANDOM_SHOW"))
+            fprintf(stderr, "seed %d: not symbolic: %s\n", seed, tenon_last_error());
         tenon_view samples[RG_INPUTS] = {{0}};
         for (int i = 0; i < g.input_count; i++) {
             const tenon_value *x = g.graph->inputs[i];
@@ -679,7 +751,8 @@ START_TEST(graphs_are_of_many_kinds) {
         if (getenv("TENON_RANDOM_SHOW"))
             fprintf(stderr, "%4d %s\n", fired[i], name);
         /* what is dead goes after each pass that says so */
-        ck_assert_msg(fired[i] > 0 || strncmp(name, "dead", 4) == 0, "no graph of %d has work for the pass %s", GRAPHS, name);
+        ck_assert_msg(fired[i] > 0 || strncmp(name, "dead", 4) == 0,
+                      "no graph of %d has work for the pass %s", GRAPHS, name);
     }
     tenon_passes_destroy(&defaults);
     if (getenv("TENON_RANDOM_SHOW"))
