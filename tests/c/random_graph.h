@@ -107,6 +107,7 @@ typedef struct rg_motif {
     int weight;
 } rg_motif;
 
-extern const rg_motif rg_products[], rg_moves[]; /* end with a NULL name */
+/* Each ends with a NULL name. */
+extern const rg_motif rg_pointwise[], rg_products[], rg_attention[], rg_moves[];
 
 #endif
