@@ -3,12 +3,14 @@
  *     x -- linear(w, b) -- relu -- output
  *     x -- to bfloat16 -- linear(w16, b16) -- relu -- to float32 -- output
  *
- * Three lists (PyTorch's, aten/src/ATen/autocast_mode.h) say what happens to the floating-point
- * operands but float64 ones: products take them as bfloat16, sum in float32 and give bfloat16; ops
- * that need the range or the digits take them as float32; ops that join tensors take the wider
- * dtype. All other ops run in the dtype of their inputs, and elementwise ones promote mixed dtypes.
- * Where mixed dtypes are not allowed (PyTorch fails there), the inputs are taken as the wider one.
- * Recurrent layers stay in float32, and outputs and buffers in the dtypes that the model declares.
+ * Three lists (PyTorch's, aten/src/ATen/autocast_mode.h; tried op by op with PyTorch 2.13) say what
+ * happens to the floating-point operands but float64 ones: products take them as bfloat16, sum in
+ * float32 and give bfloat16; ops that need the range or the digits take them as float32; ops that
+ * join tensors take the wider dtype. All other ops run in the dtype of their inputs, and
+ * elementwise ones promote mixed dtypes. Where mixed dtypes are not allowed (PyTorch fails there),
+ * the inputs are taken as the wider one. What PyTorch takes apart below its lists (max_pool3d,
+ * matmul of vectors) is on them in its parts. Recurrent layers stay in float32, and outputs and
+ * buffers in the dtypes that the model declares.
  *
  * An attention's additive mask keeps its dtype: float32's lowest number, a usual mask, would become
  * an infinity.

@@ -72,25 +72,57 @@ static bool write_mask(const choice *c, const tenon_view *to) {
     return count > 0;
 }
 
-static tenon_status add_mask(tenon_node *node, tenon_value **with) {
-    choice c;
-    tenon_tensor *tensor = NULL;
+/* Masks that were made, so that layers which share one mask go on doing so. */
+enum { MADE = 8 };
+
+typedef struct made {
+    choice of;
+    tenon_dtype dtype;
     tenon_value *mask;
-    if (!read_choice(node, &c) || !is_weighed(node->outputs[0]))
-        return TENON_OK;
-    TN_TRY(tenon_tensor_create(c.scores->dtype, c.mask->rank, c.mask->shape, &tensor));
-    if (!write_mask(&c, &tensor->view)) {
+} made;
+
+static tenon_status mask_of(const choice *c, made *masks, int *count, tenon_value **out) {
+    tenon_tensor *tensor = NULL;
+    tenon_dtype dtype = c->scores->dtype;
+    for (int i = 0; i < *count && i < MADE; i++) {
+        *out = masks[i].mask;
+        if (masks[i].of.mask == c->mask && masks[i].of.keeps == c->keeps && masks[i].dtype == dtype)
+            return TENON_OK;
+    }
+    *out = NULL;
+    TN_TRY(tenon_tensor_create(dtype, c->mask->rank, c->mask->shape, &tensor));
+    if (!write_mask(c, &tensor->view)) {
         tenon_tensor_destroy(&tensor);
         return TENON_OK;
     }
-    TN_TRY(tn_graph_new_constant(node->graph, c.mask->name, tensor, &mask));
-    return tn_emit(node, TN_OP_add_Tensor, with, TN_ARGS(VAL(c.scores), VAL(mask)));
+    TN_TRY(tn_graph_new_constant(c->mask->graph, c->mask->name, tensor, out));
+    masks[(*count)++ % MADE] = (made){*c, dtype, *out};
+    return TENON_OK;
+}
+
+static bool is_choice(const tenon_node *node) {
+    return tn_node_is(node, TN_OP_where_self) || tn_node_is(node, TN_OP_masked_fill_Scalar) ||
+           tn_node_is(node, TN_OP_masked_fill_Tensor);
 }
 
 tenon_status tn_pass_masks(tenon_graph *graph, bool *changed, void *user) {
-    static const tn_rule rules[] = {{TN_OP_where_self, add_mask},
-                                    {TN_OP_masked_fill_Scalar, add_mask},
-                                    {TN_OP_masked_fill_Tensor, add_mask}};
+    made masks[MADE];
+    int count = 0;
     (void)user;
-    return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
+    for (tenon_node *node = graph->first, *next; node; node = next) {
+        choice c;
+        tenon_value *mask, *sum;
+        next = node->next;
+        if (!is_choice(node) || !read_choice(node, &c) || !is_weighed(node->outputs[0]))
+            continue;
+        TN_TRY(mask_of(&c, masks, &count, &mask));
+        if (!mask)
+            continue;
+        TN_TRY(tn_emit(node, TN_OP_add_Tensor, &sum, TN_ARGS(VAL(c.scores), VAL(mask))));
+        tn_name_after(sum, node);
+        TN_TRY(tenon_value_replace(node->outputs[0], sum));
+        TN_TRY(tenon_node_erase(node));
+        *changed = true;
+    }
+    return TENON_OK;
 }

@@ -266,9 +266,29 @@ static void set_windows(tn_pool *p, const tn_pool_window *w, bool count_padding)
     }
 }
 
-tenon_status TN_K(max_pool)(tn_call *call) {
+/* A call whose values have a place, also when nothing reads but the indices. `out` holds 2 views.
+ */
+static tenon_status with_values(const tn_call *call, tn_call *own, tenon_view *out) {
+    const tenon_value *value = call->node->outputs[0];
+    *own = *call;
+    if (call->out[0].dtype != TENON_DTYPE_NONE)
+        return TENON_OK;
+    void *data =
+        tn_call_scratch(own, (size_t)tn_value_numel(value) * tenon_dtype_size(value->dtype));
+    if (!data)
+        return tn_no_memory();
+    out[0] = tn_view_make(data, value->dtype, value->rank, value->shape);
+    out[1] = call->out[1];
+    own->out = out;
+    return TENON_OK;
+}
+
+tenon_status TN_K(max_pool)(tn_call *given) {
     tn_pool p = {.max = true};
     tn_pool_window w;
+    tenon_view out[2];
+    tn_call own, *call = &own;
+    TN_TRY(with_values(given, call, out));
     tn_pool_window_read(call->node, true, &w);
     TN_TRY(make_axes(call, &p, w.n));
     set_windows(&p, &w, false);
@@ -307,5 +327,8 @@ tenon_status TN_K(adaptive_avg_pool)(tn_call *call) {
 }
 
 tenon_status TN_K(adaptive_max_pool)(tn_call *call) {
-    return adaptive(call, true);
+    tenon_view out[2];
+    tn_call own;
+    TN_TRY(with_values(call, &own, out));
+    return adaptive(&own, true);
 }

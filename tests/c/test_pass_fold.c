@@ -68,6 +68,58 @@ START_TEST(dead_nodes_are_left_to_others) {
 }
 END_TEST
 
+/* Kernels of several results compute each, whichever of the others is used. */
+START_TEST(each_result_alone) {
+    static const struct {
+        const char *call;
+        int results;
+    } ops[] = {
+        {"aten.max.dim(%x, 1)", 2},
+        {"aten.min.dim(%x, -1, true)", 2},
+        {"aten.var_mean.correction(%x, [1], correction=0)", 2},
+        {"aten.std_mean.dim(%x, [2])", 2},
+        {"aten.native_layer_norm(%x, [4, 5], none, none, 1e-05)", 3},
+        {"aten.native_group_norm(%x, none, none, 2, 4, 5, 2, 1e-05)", 3},
+        {"aten._native_batch_norm_legit.no_stats(%x, none, none, true, 0.1, 1e-05)", 3},
+        {"aten.sort(%x)", 2},
+        {"aten.topk(%x, 2)", 2},
+        {"aten.max_pool1d_with_indices(%x, [2])", 2},
+        {"aten.max_pool2d_with_indices(%x, [3, 3], [1, 1], [1, 1])", 2},
+        {"aten.adaptive_max_pool1d(%x, [2])", 2},
+        {"aten.adaptive_max_pool2d(%x, [2, 3])", 2},
+        {"aten.lstm.input(%x, [%h, %h], [%u, %w], false, 1, 0.0, false, false, true)", 3},
+        {"aten.gru.input(%x, %h, [%v, %z], false, 1, 0.0, false, false, true)", 2},
+    };
+    const char *start =
+        "graph g { const %x: float32[2, 4, 5] = random(1)\n"
+        "const %h: float32[1, 2, 3] = random(2)\n"
+        "const %u: float32[12, 5] = random(3)\nconst %w: float32[12, 3] = random(4)\n"
+        "const %v: float32[9, 5] = random(3)\nconst %z: float32[9, 3] = random(4)\n";
+    static const char *const names[] = {"%a", "%a, %b", "%a, %b, %c"};
+    static const char *const all[] = {"", "output \"a\" = %a\noutput \"b\" = %b\n",
+                                      "output \"a\" = %a\noutput \"b\" = %b\noutput \"c\" = %c\n"};
+    for (int i = 0; i < (int)(sizeof ops / sizeof *ops); i++) {
+        char text[2048];
+        int count = ops[i].results;
+        snprintf(text, sizeof text, "%s%s = %s\n%s }", start, names[count - 1], ops[i].call,
+                 all[count - 1]);
+        tenon_graph *together = pass_parse(text);
+        pass_run_all(together, "fold");
+        for (int k = 0; k < count; k++) {
+            snprintf(text, sizeof text, "%s%s = %s\noutput \"o\" = %%%c }", start, names[count - 1],
+                     ops[i].call, 'a' + k);
+            tenon_graph *alone = pass_parse(text);
+            pass_run_all(alone, "fold");
+            const tenon_view *got = pass_output(alone, 0), *want = pass_output(together, k);
+            for (int64_t n = 0; n < tenon_view_numel(want); n++)
+                pass_near(ops[i].call, n, pass_element(got, n), pass_element(want, n), 0);
+            tenon_graph_destroy(&alone);
+        }
+        tenon_graph_destroy(&together);
+    }
+}
+END_TEST
+
 /* ---- Equal nodes ---- */
 
 START_TEST(equal_nodes_become_one) {
@@ -364,6 +416,7 @@ int main(void) {
     tcase_add_test(tests, large_results_are_left_to_the_run);
     tcase_add_test(tests, what_a_kernel_refuses_is_left_to_the_run);
     tcase_add_test(tests, dead_nodes_are_left_to_others);
+    tcase_add_test(tests, each_result_alone);
     tcase_add_test(tests, buffers_are_not_constants_unless_nobody_writes_them);
     tcase_add_test(tests, equal_nodes_become_one);
     tcase_add_test(tests, different_nodes_stay);

@@ -158,6 +158,26 @@ START_TEST(chosen_masks_are_added) {
 }
 END_TEST
 
+START_TEST(layers_share_a_mask) {
+    tenon_graph *graph =
+        pass_parse("graph g { input %s: float32[1, 3, 3]\nconst %k: bool[3, 3] = {true, false, "
+                   "false, true, true, false, true, true, true}\n"
+                   "%a = aten.where.self(%k, %s, -inf)\n%b = aten._softmax(%a, -1, false)\n"
+                   "%c = aten.where.self(%k, %b, -inf)\n%d = aten._softmax(%c, -1, false)\n"
+                   "%e = aten.masked_fill.Scalar(%d, %k, -inf)\n"
+                   "%y = aten._softmax(%e, -1, false)\n" OUT);
+    pass_run_all(graph, "masks");
+    const tenon_value *added[3] = {NULL};
+    int count = 0;
+    for (const tenon_node *n = tenon_graph_first_node(graph); n; n = tenon_node_next(n))
+        if (strcmp(tenon_node_op(n), "aten.add.Tensor") == 0 && count < 3)
+            added[count++] = tenon_node_arg(n, 1).as.value;
+    ck_assert_int_eq(count, 2); /* the last would hide a whole row */
+    ck_assert_ptr_eq(added[0], added[1]);
+    tenon_graph_destroy(&graph);
+}
+END_TEST
+
 /* The attention of minGPT: the triangle is a constant, scores outside of it are filled. */
 START_TEST(filled_scores_are_causal_attention) {
     static const char text[] =
@@ -197,6 +217,7 @@ int main(void) {
     tcase_add_loop_test(tests, causal_masks_are_found, 0, (int)(sizeof masks / sizeof *masks));
     tcase_add_loop_test(tests, built_masks_are_found, 0, 4);
     tcase_add_loop_test(tests, chosen_masks_are_added, 0, (int)(sizeof choices / sizeof *choices));
+    tcase_add_test(tests, layers_share_a_mask);
     tcase_add_test(tests, filled_scores_are_causal_attention);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
