@@ -1,6 +1,7 @@
 /* Sessions: options, inputs and outputs of every kind, and compiled shapes. */
 #include "run/session.h"
 #include "run_graph.h"
+#include <stdio.h>
 
 static const char open_graph[] = "graph g {\n"
                                  "  symbol s0 in [2, 64]\n"
@@ -256,6 +257,32 @@ START_TEST(empty_tensors) {
 }
 END_TEST
 
+/* Of a pool with indices the indices alone may be wanted. */
+START_TEST(only_the_indices) {
+    static const char *const pools[] = {"max_pool2d_with_indices(%x, [2, 2])",
+                                        "adaptive_max_pool2d(%x, [1, 2])"};
+    float x[8] = {1, 5, 2, 8, 3, 4, 9, 7};
+    char text[256];
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text,
+                 "graph g { input %%x: float32[1, 1, 2, 4]\n  %%y, %%i = aten.%s\n"
+                 "  output \"i\" = %%i }",
+                 pools[i]);
+        tenon_session *session = make_session(text, TENON_BACKEND_AUTO);
+        tenon_context *context = NULL;
+        tenon_view input = view_of(x, TENON_FLOAT32, 1, 1, 2, 4), output = {0};
+        OK(tenon_context_create(session, &context));
+        OK(tenon_context_run(context, &input, 1, &output, 1));
+        ck_assert_int_eq(output.dtype, TENON_INT64);
+        ck_assert_int_eq(tenon_view_numel(&output), 2);
+        ck_assert_int_eq(((const int64_t *)output.data)[0], 1);
+        ck_assert_int_eq(((const int64_t *)output.data)[1], 6);
+        tenon_context_destroy(&context);
+        tenon_session_destroy(&session);
+    }
+}
+END_TEST
+
 /* Nodes that nothing needs do not run, also when no pass removes them. */
 START_TEST(nodes_without_use) {
     float x[4] = {1, 2, 3, 4};
@@ -360,6 +387,7 @@ int main(void) {
     tcase_add_test(tests, outputs_that_nothing_computes);
     tcase_add_test(tests, empty_tensors);
     tcase_add_test(tests, nodes_without_use);
+    tcase_add_test(tests, only_the_indices);
     tcase_add_test(tests, compiled_shapes_are_bounded);
     tcase_add_test(tests, steps_tell_where_nodes_run);
     suite_add_tcase(suite, tests);
