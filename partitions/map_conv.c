@@ -55,6 +55,11 @@ bool tn_map_Convolution(tn_builder *b, tenon_node *node) {
         if (pads[d] < 0 || end[d] < 0)
             return tn_refuse(b, TENON_REASON_ATTRIBUTE, "its padding is negative (%lld)",
                              (long long)(pads[d] < 0 ? pads[d] : end[d]));
+        int64_t extent = (weight->shape[2 + d] - 1) * dilations[d] + 1;
+        if (!transposed && (pads[d] >= extent || end[d] >= extent))
+            return tn_refuse(b, TENON_REASON_ATTRIBUTE,
+                             "it pads by as much as its kernel reaches over, so that windows see "
+                             "nothing else: oneDNN 3.7 reads outside of the image then");
     }
     int w = tn_b_value(b, tn_arg_value(node, 1));
     int c = bias ? tn_b_value(b, tn_arg_value(node, 2)) : -1;
