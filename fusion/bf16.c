@@ -94,6 +94,8 @@ typedef struct lowering {
     tn_bf16 *bf16;
     bool *changed;
     policy by_op[TN_OP_COUNT];
+    tenon_dtype *declared; /* by value id: the dtype before the pass */
+    int32_t declared_count;
 } lowering;
 
 /* The value of which `value` is a wider copy, when it has that dtype. */
@@ -128,6 +130,12 @@ static tenon_status cast_use(lowering *l, tn_use *use, tenon_dtype dtype) {
     tn_use_set(use, value);
     *l->changed = true;
     return TENON_OK;
+}
+
+/* What outputs and registered ops take: the dtype that the value had without the pass. */
+static tenon_status cast_declared(lowering *l, tn_use *use) {
+    int32_t id = use ? use->value->id : 0;
+    return use && id < l->declared_count ? cast_use(l, use, l->declared[id]) : TENON_OK;
 }
 
 /* ---- Nodes ---- */
@@ -190,6 +198,11 @@ static bool is_static(const tenon_node *node) {
 static tenon_status visit(lowering *l, tenon_node *node) {
     if (!is_static(node))
         return TENON_OK;
+    if (node->op->id >= TN_OP_COUNT) {
+        for (int i = 0; i < node->use_count; i++)
+            TN_TRY(cast_declared(l, &node->uses[i]));
+        return tn_node_infer(node);
+    }
     tenon_dtype dtype = operand_dtype(l, node);
     for (int i = 0; dtype != TENON_DTYPE_NONE && i < node->use_count; i++)
         if (is_operand(node, &node->uses[i]))
@@ -199,15 +212,19 @@ static tenon_status visit(lowering *l, tenon_node *node) {
 
 /* ---- The pass ---- */
 
-static tenon_status run(lowering *l, tenon_dtype *declared) {
+static tenon_status run(lowering *l) {
     tenon_graph *graph = l->graph;
-    for (int i = 0; i < graph->output_count; i++)
-        if (graph->outputs[i].use)
-            declared[i] = graph->outputs[i].use->value->dtype;
+    for (int i = 0; i < graph->input_count; i++)
+        l->declared[graph->inputs[i]->id] = graph->inputs[i]->dtype;
+    for (int i = 0; i < graph->constant_count; i++)
+        l->declared[graph->constants[i]->id] = graph->constants[i]->dtype;
+    for (tenon_node *node = graph->first; node; node = node->next)
+        for (int i = 0; i < node->output_count; i++)
+            l->declared[node->outputs[i]->id] = node->outputs[i]->dtype;
     for (tenon_node *node = graph->first; node; node = node->next)
         TN_TRY(visit(l, node));
     for (int i = 0; i < graph->output_count; i++)
-        TN_TRY(cast_use(l, graph->outputs[i].use, declared[i]));
+        TN_TRY(cast_declared(l, graph->outputs[i].use));
     for (int i = 0; i < graph->write_count; i++)
         TN_TRY(cast_use(l, graph->writes[i].use, graph->writes[i].target->dtype));
     return TENON_OK;
@@ -215,14 +232,17 @@ static tenon_status run(lowering *l, tenon_dtype *declared) {
 
 static tenon_status pass_bf16(tenon_pass_call *call) {
     tenon_graph *graph = call->graph;
-    lowering l = {.graph = graph, .bf16 = call->pass->user, .changed = &call->changed};
-    tenon_dtype *declared = calloc((size_t)graph->output_count + 1, sizeof *declared);
-    if (!declared)
+    lowering l = {.graph = graph,
+                  .bf16 = call->pass->user,
+                  .changed = &call->changed,
+                  .declared_count = graph->value_count};
+    l.declared = calloc((size_t)graph->value_count + 1, sizeof *l.declared);
+    if (!l.declared)
         return tn_no_memory();
     read_lists(l.by_op);
     tn_bf16_trim(l.bf16);
-    tenon_status status = run(&l, declared);
-    free(declared);
+    tenon_status status = run(&l);
+    free(l.declared);
     return status;
 }
 

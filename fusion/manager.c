@@ -195,6 +195,13 @@ static tenon_status check_order(const tenon_passes *passes, int at, const tenon_
     return TENON_OK;
 }
 
+static int find_option(const tenon_pass *pass, const char *key) {
+    for (int i = 0; i < pass->option_count; i++)
+        if (strcmp(pass->options[i].key, key) == 0)
+            return i;
+    return -1;
+}
+
 static tenon_status check_pass(const tenon_passes *passes, const tenon_pass *pass) {
     if (!pass->name || !pass->name[0] || !pass->run)
         return tn_fail(TENON_INVALID_ARGUMENT, "a pass needs a name and a function");
@@ -210,9 +217,15 @@ static tenon_status check_pass(const tenon_passes *passes, const tenon_pass *pas
         return refuse(pass, "it cannot run after itself");
     if (pass->option_count < 0 || (pass->option_count > 0 && !pass->options))
         return refuse(pass, "options are missing");
-    for (int i = 0; i < pass->option_count; i++)
-        if (!pass->options[i].key || !pass->options[i].key[0])
-            return refuse(pass, "an option has no key");
+    for (int i = 0; i < pass->option_count; i++) {
+        const char *key = pass->options[i].key;
+        if (!key || !*key || strchr(key, '=') || !pass->options[i].value)
+            return refuse(pass, "an option has no value, or no key, or a key with '='");
+        if (find_option(pass, key) < i)
+            return refuse(pass, "two options have the same key");
+    }
+    if ((pass->doc && strchr(pass->doc, '\n')) || (pass->after && strchr(pass->after, '\n')))
+        return refuse(pass, "its documentation and `after` are one line each");
     return TENON_OK;
 }
 
@@ -263,13 +276,6 @@ tenon_status tenon_passes_remove_at(tenon_passes *passes, int index) {
 }
 
 /* ---- Options ---- */
-
-static int find_option(const tenon_pass *pass, const char *key) {
-    for (int i = 0; i < pass->option_count; i++)
-        if (strcmp(pass->options[i].key, key) == 0)
-            return i;
-    return -1;
-}
 
 const char *tenon_pass_get_option(const tenon_pass *pass, const char *key) {
     int i = find_option(pass, key);

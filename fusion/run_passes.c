@@ -32,30 +32,67 @@ static tenon_view *samples_of(const tenon_graph *graph) {
 
 /* ---- One pass ---- */
 
-static tenon_status check_replacement(const tenon_graph *before, const tenon_graph *after) {
+/* What a pass may not change: how the graph is called. */
+typedef struct interface {
+    int32_t inputs, outputs, buffers;
+} interface;
+
+static interface interface_of(const tenon_graph *graph) {
+    interface found = {graph->input_count, graph->output_count, 0};
+    for (int i = 0; i < graph->constant_count; i++)
+        found.buffers += graph->constants[i]->kind == TENON_VALUE_BUFFER;
+    return found;
+}
+
+static tenon_status check_input(int index, const tenon_value *before, const tenon_value *after) {
+    const char *wrong = strcmp(before->name, after->name) != 0 ? "name"
+                        : before->dtype != after->dtype        ? "dtype"
+                        : before->rank != after->rank          ? "rank"
+                                                               : NULL;
+    for (int d = 0; !wrong && d < before->rank; d++)
+        if (before->shape[d] != after->shape[d])
+            wrong = "size";
+    return wrong ? tn_fail(TENON_INVALID_GRAPH,
+                           "it hands back a graph whose input %d, '%s', has another %s than '%s'",
+                           index, after->name, wrong, before->name)
+                 : TENON_OK;
+}
+
+/* `was` is how `before` was called; the pass may have changed it. */
+static tenon_status check_interface(const tenon_pass *pass, interface was,
+                                    const tenon_graph *before, const tenon_graph *after) {
     if (!after)
         return tn_fail(TENON_INVALID_GRAPH, "it hands back no graph");
-    if (after->input_count != before->input_count || after->output_count != before->output_count)
+    interface is = interface_of(after);
+    if (is.inputs != was.inputs || is.outputs != was.outputs)
         return tn_fail(TENON_INVALID_GRAPH,
-                       "it hands back a graph with %d inputs and %d outputs, not %d and %d",
-                       after->input_count, after->output_count, before->input_count,
-                       before->output_count);
-    for (int i = 0; i < before->input_count; i++) {
-        const tenon_value *a = before->inputs[i], *b = after->inputs[i];
-        if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype || a->rank != b->rank)
+                       "it leaves a graph with %d inputs and %d outputs, not %d and %d", is.inputs,
+                       is.outputs, was.inputs, was.outputs);
+    if (pass->phase == TENON_PASS_SHAPES && is.buffers > was.buffers)
+        return tn_fail(TENON_INVALID_GRAPH,
+                       "it adds a buffer, which only passes of the model phase may do");
+    for (int i = 0; after != before && i < was.inputs; i++)
+        TN_TRY(check_input(i, before->inputs[i], after->inputs[i]));
+    return TENON_OK;
+}
+
+/* No pass sees in-place ops, so none may leave one. */
+static tenon_status check_functional(const tenon_graph *graph) {
+    for (const tenon_node *node = graph->first; node; node = node->next)
+        if (node->op->kind == TN_OP_INPLACE)
             return tn_fail(TENON_INVALID_GRAPH,
-                           "it hands back a graph whose input %d is '%s', not '%s', or of another "
-                           "dtype or rank",
-                           i, b->name, a->name);
-    }
+                           "node '%s' (%s): passes leave no in-place ops; use the one without '_'",
+                           node->name, node->op->name);
     return TENON_OK;
 }
 
 /* Puts the graph right after a pass that changed it. Built-in passes keep shapes right themselves.
  */
 static tenon_status settle(const tenon_pass *pass, tenon_graph *graph) {
-    if (!tn_pass_is_builtin(pass))
+    if (!tn_pass_is_builtin(pass)) {
+        TN_TRY(check_functional(graph));
         TN_TRY(tn_graph_infer(graph));
+    }
     if (pass->remove_dead)
         tn_graph_drop_dead(graph);
     return tenon_graph_verify(graph);
@@ -82,10 +119,9 @@ static tenon_status call_pass(const tenon_pass *pass, const runner *r, tenon_gra
                               .samples = samples ? samples : r->samples,
                               .sample_count = graph->input_count,
                               .pass = pass};
-    tenon_status status = pass->run(call);
+    tn_user_enter();
+    tenon_status status = tn_user_leave(pass->run(call));
     call->samples = NULL;
-    if (status != TENON_OK)
-        call->graph = graph;
     free(samples);
     return status;
 }
@@ -95,6 +131,8 @@ static tenon_status call_pass(const tenon_pass *pass, const runner *r, tenon_gra
 static tenon_status run_checked(const tenon_pass *pass, const runner *r, tenon_graph *graph,
                                 tenon_graph **out) {
     tenon_pass_call call = {.graph = graph};
+    const interface was = interface_of(graph);
+    uint64_t edits = graph->edits;
     tn_snapshot snapshot = {0};
     char *text = NULL;
     double start = now();
@@ -103,9 +141,10 @@ static tenon_status run_checked(const tenon_pass *pass, const runner *r, tenon_g
         TN_GOTO(tenon_graph_print(graph, &text));
     TN_GOTO(tn_snapshot_take(graph, &snapshot));
     TN_GOTO(call_pass(pass, r, graph, &call));
-    if (call.graph != graph)
-        TN_GOTO(check_replacement(graph, call.graph));
-    bool changed = call.changed || call.graph != graph;
+    TN_GOTO(check_interface(pass, was, graph, call.graph));
+    /* Tenon's own passes say when they changed something; others may forget to. */
+    bool changed =
+        call.changed || call.graph != graph || (graph->edits != edits && !tn_pass_is_builtin(pass));
     if (changed)
         TN_GOTO(settle(pass, call.graph));
     double milliseconds = now() - start;
@@ -153,14 +192,18 @@ tenon_status tn_pass_run(const tenon_pass *pass, tenon_graph **graph, const teno
 /* ---- Lists ---- */
 
 static tenon_status check_samples(const runner *r, const tenon_graph *graph) {
-    if (!r->samples || r->sample_count == graph->input_count)
+    if (!r->samples)
         return TENON_OK;
+    if (r->sample_count == graph->input_count)
+        return tn_graph_check_inputs(graph, r->samples, r->sample_count);
     return tn_fail(TENON_INVALID_ARGUMENT, "graph '%s' has %d inputs, and %d samples were given",
                    graph->name, graph->input_count, r->sample_count);
 }
 
 static tenon_status run_phase(const tenon_passes *passes, tenon_pass_phase phase, const runner *r,
                               tenon_graph **graph) {
+    if (phase != TENON_PASS_MODEL && phase != TENON_PASS_SHAPES)
+        return tn_fail(TENON_INVALID_ARGUMENT, "there is no phase %d of passes", (int)phase);
     if (phase == TENON_PASS_SHAPES && tn_is_symbolic(*graph))
         return tn_fail(TENON_INVALID_ARGUMENT,
                        "graph '%s': passes of the shapes phase need a graph without symbols",

@@ -16,16 +16,21 @@ static const char *const type_texts[] = {
     [TN_TYPE_DTYPE] = "a dtype",   [TN_TYPE_ENUM] = "an integer",
 };
 
-/* Whether a single argument fits, after a harmless conversion. */
-static bool fits(tn_type type, tenon_arg *arg) {
-    if (arg->kind == TENON_ARG_VALUE)
-        return arg->as.value->scalar == TN_TENSOR
-                   ? type == TN_TYPE_TENSOR
-                   : type <= TN_TYPE_SCALAR; /* a symbolic number; its kind is checked when bound */
+/* Whether a single argument fits, after a harmless conversion. PyTorch takes numbers for tensors;
+ * registered ops do not. */
+static bool fits(const tn_op *op, tn_type type, tenon_arg *arg) {
+    bool numbers = type != TN_TYPE_TENSOR || op->id < TN_OP_COUNT;
+    if (arg->kind == TENON_ARG_VALUE) {
+        if (!arg->as.value || arg->as.value->scalar == TN_TENSOR)
+            return arg->as.value && type == TN_TYPE_TENSOR;
+        return numbers &&
+               type <= TN_TYPE_SCALAR; /* a symbolic number; its kind is checked when bound */
+    }
     bool number =
         arg->kind == TENON_ARG_INT || arg->kind == TENON_ARG_FLOAT || arg->kind == TENON_ARG_BOOL;
     switch (type) {
-    case TN_TYPE_TENSOR: /* PyTorch takes numbers for tensors */
+    case TN_TYPE_TENSOR:
+        return numbers && number;
     case TN_TYPE_SCALAR:
         return number;
     case TN_TYPE_INT:
@@ -44,7 +49,8 @@ static bool fits(tn_type type, tenon_arg *arg) {
     case TN_TYPE_STRING:
         return arg->kind == TENON_ARG_STRING;
     case TN_TYPE_DTYPE:
-        return arg->kind == TENON_ARG_DTYPE;
+        return arg->kind == TENON_ARG_DTYPE && arg->as.dtype > TENON_DTYPE_NONE &&
+               arg->as.dtype < TENON_DTYPE_COUNT;
     }
     return false;
 }
@@ -62,6 +68,19 @@ static tenon_status keep_string(tn_arena *arena, tenon_arg *arg) {
     return arg->as.s ? TENON_OK : tn_no_memory();
 }
 
+bool tn_arg_fits(const tn_op *op, const tn_param *param, tenon_arg arg) {
+    if (arg.kind == TENON_ARG_NONE)
+        return param->optional;
+    if (arg.kind != TENON_ARG_LIST)
+        return fits(op, param->type, &arg);
+    for (int i = 0; i < arg.count; i++) {
+        tenon_arg item = arg.as.list[i];
+        if (!param->list || !fits(op, param->type, &item))
+            return false;
+    }
+    return param->list;
+}
+
 tenon_status tn_arg_check(tenon_graph *graph, const tn_op *op, const tn_param *param,
                           const tenon_arg *from, tenon_arg *to) {
     tenon_arg one = *from;
@@ -69,7 +88,7 @@ tenon_status tn_arg_check(tenon_graph *graph, const tn_op *op, const tn_param *p
     if (from->kind == TENON_ARG_NONE)
         return param->optional ? TENON_OK : wrong(op, param, from);
     if (!param->list) {
-        if (!fits(param->type, to))
+        if (!fits(op, param->type, to))
             return wrong(op, param, from);
         if (to->kind == TENON_ARG_VALUE && to->as.value->graph != graph)
             return tn_fail(TENON_INVALID_ARGUMENT, "%s: argument '%s' is a value of another graph",
@@ -81,13 +100,16 @@ tenon_status tn_arg_check(tenon_graph *graph, const tn_op *op, const tn_param *p
             return wrong(op, param, from);
         *to = tenon_arg_list(&one, 1);
     }
+    if (to->count < 0 || (to->count > 0 && !to->as.list))
+        return tn_fail(TENON_INVALID_ARGUMENT, "%s: argument '%s' is a list of %d items", op->name,
+                       param->name, to->count);
     tenon_arg *items = tn_arena_array(&graph->arena, (size_t)to->count, sizeof *items);
     if (!items)
         return tn_no_memory();
     for (int i = 0; i < to->count; i++) {
         items[i] = to->as.list[i];
         bool absent = items[i].kind == TENON_ARG_NONE && param->item_optional;
-        if (!absent && !fits(param->type, &items[i]))
+        if (!absent && !fits(op, param->type, &items[i]))
             return wrong(op, param, &items[i]);
         if (items[i].kind == TENON_ARG_VALUE && items[i].as.value->graph != graph)
             return tn_fail(TENON_INVALID_ARGUMENT,

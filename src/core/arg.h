@@ -8,5 +8,7 @@
  * names op and parameter. */
 tenon_status tn_arg_check(tenon_graph *graph, const tn_op *op, const tn_param *param,
                           const tenon_arg *from, tenon_arg *to);
+/* Whether an argument that holds no value would fit. */
+bool tn_arg_fits(const tn_op *op, const tn_param *param, tenon_arg arg);
 
 #endif

@@ -60,6 +60,21 @@ tenon_status tn_no_memory(void) {
     return tn_fail(TENON_OUT_OF_MEMORY, "out of memory");
 }
 
+void tn_user_enter(void) {
+    message[0] = '\0';
+}
+
+tenon_status tn_user_leave(tenon_status status) {
+    const char *text = tenon_status_text(status);
+    if (status == TENON_OK)
+        return status;
+    if (strcmp(text, tenon_status_text((tenon_status)-1)) == 0)
+        return tn_fail(TENON_INTERNAL, "it returned %d, which is no status", (int)status);
+    if (message[0] == '\0')
+        return tn_fail(status, "it returned '%s' without a message", text);
+    return status;
+}
+
 /* ---- Logging ---- */
 
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -15,6 +15,11 @@ tenon_status tn_fail_within(tenon_status status, const char *format, ...) TENON_
 
 tenon_status tn_no_memory(void);
 
+/* Around a function of the user's that fails through tenon_fail: forgets the thread's message
+ * before, and afterwards sees to it that a failure has one and is a status. */
+void tn_user_enter(void);
+tenon_status tn_user_leave(tenon_status status);
+
 #define TN_TRY(call)                         \
     do {                                     \
         tenon_status tn_try_status = (call); \

@@ -87,6 +87,7 @@ static tenon_status new_value(tenon_graph *graph, tenon_value_kind kind, const c
     value->kind = kind;
     value->rank = -1;
     value->id = graph->value_count++;
+    graph->edits++;
     TN_TRY(tn_value_rename(value, name));
     *out = value;
     return TENON_OK;
@@ -270,6 +271,7 @@ tenon_status tn_graph_add_constraint(tenon_graph *graph, const tn_expr *expr, in
 /* ---- Uses ---- */
 
 static void link_use(tn_use *use, tenon_value *value) {
+    value->graph->edits++;
     use->value = value;
     use->prev = NULL;
     use->next = value->uses;
@@ -280,6 +282,7 @@ static void link_use(tn_use *use, tenon_value *value) {
 }
 
 void tn_use_unlink(tn_use *use) {
+    use->value->graph->edits++;
     if (use->prev)
         use->prev->next = use->next;
     else
@@ -342,6 +345,7 @@ tenon_status tenon_value_replace(tenon_value *value, tenon_value *with) {
         return tn_fail(TENON_INVALID_ARGUMENT, "'%s' and '%s' are values of different graphs",
                        value->name, with->name);
     tn_use *last = NULL;
+    value->graph->edits++;
     for (tn_use *use = value->uses; use; use = use->next) {
         use->value = with;
         use->slot->as.value = with;
@@ -384,6 +388,7 @@ static void insert(tenon_graph *graph, tenon_node *node, tenon_node *before) {
     /* Right at the end; in between only after tn_graph_number. */
     node->order = node->prev ? node->prev->order + 1 : 0;
     graph->node_count++;
+    graph->edits++;
 }
 
 static void take_out(tenon_node *node) {
@@ -391,6 +396,7 @@ static void take_out(tenon_node *node) {
     *(node->prev ? &node->prev->next : &graph->first) = node->next;
     *(node->next ? &node->next->prev : &graph->last) = node->prev;
     graph->node_count--;
+    graph->edits++;
 }
 
 void tn_node_move(tenon_node *node, tenon_node *before) {
@@ -547,6 +553,7 @@ static tenon_status check_output(const char *name, tenon_arg arg) {
 tenon_status tenon_graph_set_output(tenon_graph *graph, int index, tenon_arg arg) {
     tenon_arg *kept;
     tn_use *use;
+    graph->edits++;
     if (index < 0 || index >= graph->output_count)
         return tn_fail(TENON_INVALID_ARGUMENT, "graph '%s': there is no output %d of %d",
                        graph->name, index, graph->output_count);
@@ -575,6 +582,7 @@ tenon_status tenon_graph_add_output(tenon_graph *graph, const char *name, tenon_
         return tn_no_memory();
     TN_TRY(keep_arg(graph, arg, &output.arg, &output.use));
     graph->outputs[graph->output_count++] = output;
+    graph->edits++;
     return TENON_OK;
 }
 

@@ -102,6 +102,7 @@ struct tenon_graph {
     int32_t value_count;                     /* ids given out */
     tn_map names;                            /* values */
     uint32_t clock;                          /* passes that ran on it */
+    uint64_t edits;                          /* grows with every change of nodes, uses and values */
     struct tn_record *records, *last_record; /* what passes did (record.c) */
     int32_t record_count;
 };

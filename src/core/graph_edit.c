@@ -13,8 +13,8 @@ static tenon_status add_by_name(tenon_graph *graph, tenon_node *before, const ch
                                 tenon_node **out) {
     const tn_op *found = tn_op_find(op);
     if (!found)
-        return tn_fail(TENON_UNKNOWN_OP, "node '%s': there is no operator '%s'", name ? name : "",
-                       op);
+        return tn_fail(TENON_UNKNOWN_OP, "%s%s%sthere is no operator '%s'", name ? "node '" : "",
+                       name ? name : "", name ? "': " : "", op);
     if (name && *name && found->return_count && tn_map_get(&graph->names, name))
         return tn_fail(TENON_INVALID_GRAPH, "graph '%s': two values are named '%s'", graph->name,
                        name);

@@ -1,4 +1,5 @@
 /* Ops that are registered at run time. They are never removed, so that pointers to them stay. */
+#include "core/arg.h"
 #include "core/infer.h"
 #include "core/kernel.h"
 #include "core/schema.h"
@@ -36,7 +37,9 @@ const tn_op *tn_user_op_find(const char *name) {
 static tenon_status infer_user(tn_infer *infer) {
     const tn_op *op = infer->op;
     tenon_view outputs[64] = {0};
-    tenon_status status = op->user_shape(infer->node, outputs, infer->out_count, op->user);
+    tn_user_enter();
+    tenon_status status =
+        tn_user_leave(op->user_shape(infer->node, outputs, infer->out_count, op->user));
     if (status != TENON_OK)
         return tn_fail_within(status, "node '%s' (%s)", infer->node->name, op->name);
     for (int i = 0; i < infer->out_count; i++) {
@@ -55,7 +58,8 @@ static tenon_status infer_user(tn_infer *infer) {
 
 tenon_status tn_user_kernel(tn_call *call) {
     const tn_op *op = call->node->op;
-    tenon_status status = op->user_kernel(call, op->user);
+    tn_user_enter();
+    tenon_status status = tn_user_leave(op->user_kernel(call, op->user));
     return status == TENON_OK
                ? TENON_OK
                : tn_fail_within(status, "node '%s' (%s)", call->node->name, op->name);
@@ -118,8 +122,27 @@ static tenon_status check_name(tn_op *op) {
                                     : wrong(op, "needs the form ns::name or ns::name.overload");
 }
 
+static tenon_status check_param(const tn_op *op, int index) {
+    const tn_param *param = &op->params[index];
+    if (isdigit((unsigned char)param->name[0]))
+        return tn_fail(TENON_INVALID_ARGUMENT, "op '%s': the name '%s' begins with a digit",
+                       op->name, param->name);
+    if (tn_op_param(op, param->name) < index)
+        return tn_fail(TENON_INVALID_ARGUMENT, "op '%s': two arguments are named '%s'", op->name,
+                       param->name);
+    if (param->has_default && !tn_arg_fits(op, param, param->preset))
+        return tn_fail(TENON_INVALID_ARGUMENT,
+                       "op '%s': the default of argument '%s' is of another type", op->name,
+                       param->name);
+    if (param->fixed < 0)
+        return tn_fail(TENON_INVALID_ARGUMENT, "op '%s': argument '%s' has a negative length",
+                       op->name, param->name);
+    return TENON_OK;
+}
+
 static tenon_status check_types(const tn_op *op) {
     for (int i = 0; i < op->param_count; i++) {
+        TN_TRY(check_param(op, i));
         if (op->params[i].written || op->params[i].alias)
             return wrong(op, "a registered op can neither write nor alias its arguments; return a "
                              "new tensor, and let a pass put it in the place of the old one");
@@ -127,7 +150,8 @@ static tenon_status check_types(const tn_op *op) {
     if (op->return_count == 0)
         return wrong(op, "it returns nothing, so that it would never run");
     for (int i = 0; i < op->return_count; i++) {
-        if (op->returns[i].type != TN_TYPE_TENSOR || op->returns[i].list || op->returns[i].alias)
+        if (op->returns[i].type != TN_TYPE_TENSOR || op->returns[i].list || op->returns[i].alias ||
+            op->returns[i].optional)
             return wrong(op, "a registered op returns new tensors only");
     }
     return TENON_OK;
@@ -139,6 +163,7 @@ static tenon_status add(const tn_op *given) {
     if (!op)
         return tn_no_memory();
     *op = *given;
+    op->id = TN_OP_COUNT + count;
     op->schema = tn_arena_strdup(&arena, given->schema);
     if (!op->schema)
         return tn_no_memory();
@@ -152,8 +177,8 @@ static tenon_status add(const tn_op *given) {
     if (other)
         return wrong(op, "there is an op of that name");
     if (count == MAX_USER_OPS)
-        return wrong(op, "too many ops are registered");
-    op->id = TN_OP_COUNT + count;
+        return tn_fail(TENON_INVALID_ARGUMENT, "op '%s': %d ops are registered, which is the most",
+                       op->name, MAX_USER_OPS);
     user_ops[count] = op;
     atomic_store_explicit(&user_op_count, count + 1, memory_order_release);
     return TENON_OK;

@@ -1,5 +1,6 @@
 /* Patterns of nodes: reading and matching. Rewriting is in pattern_rewrite.c. */
 #include "core/pattern.h"
+#include "core/arg.h"
 #include "core/fail.h"
 #include <stdlib.h>
 #include <string.h>
@@ -91,9 +92,13 @@ static tenon_status read_args(tenon_pattern *p, tn_pattern_node *node) {
         TN_TRY(tn_lex_accept(&p->lex, "[") ? read_list(p, &node->args[index])
                                            : read_single(p, &node->args[index]));
     }
-    for (int i = 0; i < op->param_count; i++)
+    for (int i = 0; i < op->param_count; i++) {
         if (node->args[i].kind == TN_PATTERN_LEFT_OUT && !op->params[i].has_default)
             return FAIL(p, "argument '%s' of %s is missing", op->params[i].name, op->name);
+        if (node->args[i].kind == TN_PATTERN_LITERAL &&
+            !tn_arg_fits(op, &op->params[i], node->args[i].literal))
+            return FAIL(p, "argument '%s' of %s cannot be this", op->params[i].name, op->name);
+    }
     return TENON_OK;
 }
 
@@ -106,6 +111,8 @@ static tenon_status read_targets(tenon_pattern *p, tn_pattern_node *node, int in
         TN_TRY(read_value(p, &number));
         if (p->makers[number] >= 0 || p->used[number])
             return FAIL(p, "%%%s is made after it was used, or twice", p->value_names[number]);
+        if (p->constant[number])
+            return FAIL(p, "%%%s is a constant, so no node makes it", p->value_names[number]);
         p->makers[number] = index;
         node->outputs[node->output_count++] = number;
     } while (tn_lex_accept(&p->lex, ","));
@@ -113,15 +120,20 @@ static tenon_status read_targets(tenon_pattern *p, tn_pattern_node *node, int in
 }
 
 /* What a node takes was used: a maker cannot come later. */
-static void note_uses(tenon_pattern *p, const tn_pattern_node *node) {
+static tenon_status note_uses(tenon_pattern *p, const tn_pattern_node *node) {
     for (int i = 0; i < node->op->param_count; i++) {
         const tn_pattern_arg *arg = &node->args[i];
         const tn_pattern_arg *items = arg->kind == TN_PATTERN_LIST ? arg->items : arg;
         int count = arg->kind == TN_PATTERN_LIST ? arg->count : 1;
         for (int k = 0; k < count; k++)
-            if (items[k].kind == TN_PATTERN_VALUE)
+            if (items[k].kind == TN_PATTERN_VALUE) {
+                if (p->makers[items[k].number] == p->node_count)
+                    return FAIL(p, "the node uses %%%s, which it makes",
+                                p->value_names[items[k].number]);
                 p->used[items[k].number] = true;
+            }
     }
+    return TENON_OK;
 }
 
 static tenon_status read_node(tenon_pattern *p) {
@@ -146,7 +158,7 @@ static tenon_status read_node(tenon_pattern *p) {
             return FAIL(p, "more than %d nodes are commutative", MAX_COMMUTATIVE);
         node->order_bit = ++p->commutative_count;
     }
-    note_uses(p, node);
+    TN_TRY(note_uses(p, node));
     p->node_count++;
     return TENON_OK;
 }
@@ -160,10 +172,23 @@ static tenon_status check_ends(tenon_pattern *p) {
         for (int k = 0; k < p->nodes[i].output_count; k++)
             feeds |= p->used[p->nodes[i].outputs[k]] || p->nodes[i].outputs[k] == p->result;
         if (!feeds)
-            return FAIL(p, "nothing in the pattern uses %%%s, and it is not the last node",
+            return FAIL(p, "nothing uses %%%s, and it is not the last node",
                         p->value_names[p->nodes[i].outputs[0]]);
     }
     return TENON_OK;
+}
+
+/* "const %w: float32", "value %x: float32"; the dtype may be left out. */
+static tenon_status read_condition(tenon_pattern *p, bool constant) {
+    const char *word;
+    int number;
+    TN_TRY(read_value(p, &number));
+    p->constant[number] |= constant;
+    if (!tn_lex_accept(&p->lex, ":"))
+        return TENON_OK;
+    TN_TRY(tn_lex_word(&p->lex, "a dtype", &word));
+    p->dtypes[number] = tenon_dtype_from_text(word);
+    return p->dtypes[number] ? TENON_OK : FAIL(p, "'%s' is no dtype", word);
 }
 
 tenon_status tn_pattern_read(const char *text, const char *source, const tenon_pattern *base,
@@ -181,11 +206,10 @@ tenon_status tn_pattern_read(const char *text, const char *source, const tenon_p
         p->value_count = base->value_count;
         p->capture_count = base->capture_count;
     }
-    while (status == TENON_OK && tn_lex_accept_word(&p->lex, "const")) {
-        int number = 0;
-        status = read_value(p, &number);
-        p->constant[number] = true;
-    }
+    for (bool constant = false;
+         status == TENON_OK && ((constant = tn_lex_accept_word(&p->lex, "const")) ||
+                                tn_lex_accept_word(&p->lex, "value"));)
+        status = read_condition(p, constant);
     while (status == TENON_OK && p->result < 0 && !tn_lex_at_end(&p->lex)) {
         if (base && tn_lex_accept_word(&p->lex, "result"))
             status = read_value(p, &p->result);
@@ -252,7 +276,8 @@ static bool equal_arg(const tenon_arg *want, const tenon_arg *arg) {
 static bool match_value(tenon_pattern *p, int number, tenon_value *value) {
     if (p->values[number])
         return p->values[number] == value;
-    if (p->constant[number] && value->kind != TENON_VALUE_CONSTANT)
+    if ((p->constant[number] && value->kind != TENON_VALUE_CONSTANT) ||
+        (p->dtypes[number] && value->dtype != p->dtypes[number]))
         return false;
     p->values[number] = value;
     return true;

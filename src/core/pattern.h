@@ -41,6 +41,7 @@ struct tenon_pattern {
     const char *value_names[TN_PATTERN_NAMES], *capture_names[TN_PATTERN_NAMES];
     int makers[TN_PATTERN_NAMES]; /* by value: the node, or -1 */
     bool used[TN_PATTERN_NAMES], constant[TN_PATTERN_NAMES];
+    tenon_dtype dtypes[TN_PATTERN_NAMES]; /* NONE: any */
     int node_count, value_count, capture_count, commutative_count;
     int result; /* of a replacement: the value that stands for its last node, or -1 */
     /* The last match. */

@@ -13,6 +13,11 @@ static tenon_status check_known(tenon_pattern *r, const tenon_pattern *pattern) 
         if (r->makers[i] >= 0)
             return tn_lex_fail(&r->lex, TENON_INVALID_FILE, "%%%s is a value of the pattern",
                                r->value_names[i]);
+    const tn_pattern_node *root = &pattern->nodes[pattern->node_count - 1];
+    for (int i = 0; i < root->output_count; i++)
+        if (r->used[root->outputs[i]] || r->result == root->outputs[i])
+            return tn_lex_fail(&r->lex, TENON_INVALID_FILE, "%%%s is what gets replaced",
+                               r->value_names[root->outputs[i]]);
     if (r->capture_count > pattern->capture_count)
         return tn_lex_fail(&r->lex, TENON_INVALID_FILE, "the pattern has no capture $%s",
                            r->capture_names[pattern->capture_count]);
@@ -73,22 +78,29 @@ static tenon_value *stand_in(const tenon_pattern *r, int index) {
     return index < last->output_count ? last->outputs[index] : NULL;
 }
 
+/* Every output of the root that is used gets a stand-in. */
+static tenon_status check_outputs(const tenon_pattern *r, const tenon_node *root) {
+    const tn_pattern_node *last = r->result < 0 ? &r->nodes[r->node_count - 1] : NULL;
+    int count = !last ? 1 : last->op->list_return ? last->output_count : last->op->return_count;
+    for (int i = count; i < root->output_count; i++)
+        if (root->outputs[i]->use_count > 0)
+            return tn_fail(TENON_INVALID_GRAPH,
+                           "node '%s' (%s): its output %d is used, and the replacement has none",
+                           root->name, root->op->name, i);
+    return TENON_OK;
+}
+
 static tenon_status replace(tenon_pattern *pattern, tenon_pattern *r) {
     tenon_node *root = pattern->matched[pattern->node_count - 1];
+    TN_TRY(check_outputs(r, root));
     memcpy(r->values, pattern->values, sizeof r->values);
     memcpy(r->captures, pattern->captures, sizeof r->captures);
     memset(r->matched, 0, sizeof r->matched);
     for (int i = 0; i < r->node_count; i++)
         TN_TRY(emit(r, i, root));
     for (int i = 0; i < root->output_count; i++) {
-        tenon_value *old = root->outputs[i], *with = stand_in(r, i);
-        if (old->use_count == 0)
-            continue;
-        if (!with)
-            return tn_fail(TENON_INVALID_GRAPH,
-                           "node '%s' (%s): its output %d is used, and the replacement has none",
-                           root->name, root->op->name, i);
-        TN_TRY(tenon_value_replace(old, with));
+        if (root->outputs[i]->use_count > 0)
+            TN_TRY(tenon_value_replace(root->outputs[i], stand_in(r, i)));
     }
     TN_TRY(tenon_pattern_erase(pattern));
     if (r->result >= 0 || !root->erased)

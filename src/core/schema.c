@@ -12,7 +12,8 @@ typedef struct parser {
 enum { MAX_PARAMS = 32, MAX_NAME = 96 };
 
 static tenon_status bad(const parser *p, const char *rule) {
-    return tn_fail(TENON_INVALID_ARGUMENT, "schema '%s': %s at '%.30s'", p->schema, rule, p->at);
+    return tn_fail(TENON_INVALID_ARGUMENT, "schema '%.200s': %s at '%.30s'", p->schema, rule,
+                   p->at);
 }
 
 static void skip(parser *p) {

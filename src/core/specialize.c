@@ -235,7 +235,7 @@ static tenon_status check_recorded(const tenon_node *node, const tenon_value *fr
         return TENON_OK;
     if (from->dtype != to->dtype)
         return tn_fail(TENON_INVALID_GRAPH,
-                       "node '%s' (%s): the file records dtype %s for '%s', the operator gives %s",
+                       "node '%s' (%s): dtype %s is recorded for '%s', the operator gives %s",
                        node->name, node->op->name, tenon_dtype_text(from->dtype), from->name,
                        tenon_dtype_text(to->dtype));
     return TENON_OK;

@@ -24,6 +24,7 @@ tenon_status tenon_plugin_load(const char *path, tenon_passes *passes) {
     if (!plugin->name || !plugin->setup)
         return tn_fail(TENON_INVALID_FILE, "plugin '%s': it has no name or no setup function",
                        path);
-    tenon_status status = plugin->setup(passes);
+    tn_user_enter();
+    tenon_status status = tn_user_leave(plugin->setup(passes));
     return status == TENON_OK ? TENON_OK : tn_fail_within(status, "plugin '%s'", plugin->name);
 }

@@ -99,6 +99,18 @@ START_TEST(passes_without_sense_are_refused) {
           TENON_INVALID_ARGUMENT, "after itself");
     FAILS(tenon_passes_insert(list, -1, &(tenon_pass){.name = "a", .run = count_runs}),
           TENON_INVALID_ARGUMENT, "index -1 is outside");
+    static const tenon_pass_option bad[][2] = {{{"a", NULL}, {"b", ""}},
+                                               {{"a=b", ""}, {"b", ""}},
+                                               {{"", ""}, {"b", ""}},
+                                               {{"a", ""}, {"a", ""}}};
+    for (int i = 0; i < 4; i++)
+        FAILS(tenon_passes_append(list, &(tenon_pass){.name = "a",
+                                                      .run = count_runs,
+                                                      .options = bad[i],
+                                                      .option_count = 2}),
+              TENON_INVALID_ARGUMENT, "pass 'a': ");
+    FAILS(tenon_passes_append(list, &(tenon_pass){.name = "a", .run = count_runs, .doc = "x\ny"}),
+          TENON_INVALID_ARGUMENT, "one line each");
     ck_assert_int_eq(runs, 0);
     tenon_passes_destroy(&list);
 }
@@ -291,8 +303,12 @@ START_TEST(another_graph_must_take_the_same_inputs) {
     static const char *const texts[][2] = {
         {"graph h { input %x: float32[2]\n  output \"o\" = %x\n  output \"p\" = %x }",
          "1 inputs and 2 outputs, not 1 and 1"},
-        {"graph h { input %y: float32[2]\n  output \"o\" = %y }", "'y', not 'x'"},
-        {"graph h { input %x: float64[2]\n  output \"o\" = %x }", "another dtype or rank"}};
+        {"graph h { input %y: float32[2]\n  output \"o\" = %y }", "'y', has another name than 'x'"},
+        {"graph h { input %x: float64[2]\n  output \"o\" = %x }",
+         "'x', has another dtype than 'x'"},
+        {"graph h { input %x: float32[4000]\n  output \"o\" = %x }", "another size"},
+        {"graph h { input %x: float32[s0]\n  output \"o\" = %x }", "another size"},
+        {"graph h { input %x: float32[2, 1]\n  output \"o\" = %x }", "another rank"}};
     for (int i = 0; i < TN_COUNT(texts); i++) {
         tenon_passes *list = default_list();
         OK(tenon_passes_insert(
@@ -301,6 +317,81 @@ START_TEST(another_graph_must_take_the_same_inputs) {
         tenon_graph *graph = parse_graph(two_nodes);
         FAILS(tenon_passes_apply(list, &graph, NULL, 0), TENON_INVALID_GRAPH, texts[i][1]);
         ck_assert_str_eq(tenon_graph_name(graph), "g");
+        tenon_graph_destroy(&graph);
+        tenon_passes_destroy(&list);
+    }
+}
+END_TEST
+
+/* Passes that edit without saying so, or what they must not. */
+static tenon_status forget_to_say(tenon_pass_call *call) {
+    OK(tenon_node_move(tenon_graph_first_node(call->graph), NULL));
+    return TENON_OK;
+}
+
+static tenon_status add_input(tenon_pass_call *call) {
+    return tenon_graph_add_input(call->graph, "more", TENON_FLOAT32, 1, (const char *[]){"2"},
+                                 NULL);
+}
+
+static tenon_status add_output(tenon_pass_call *call) {
+    return tenon_graph_add_output(call->graph, "more",
+                                  tenon_arg_value(tenon_graph_input(call->graph, 0)));
+}
+
+static tenon_status insert_in_place(tenon_pass_call *call) {
+    tenon_node *last = tenon_graph_last_node(call->graph), *made;
+    tenon_arg x = tenon_arg_value(tenon_node_output(last, 0));
+    return tenon_graph_insert_node_after(last, "aten.relu_", NULL, &x, 1, &made);
+}
+
+static tenon_status say_nothing(tenon_pass_call *call) {
+    (void)call;
+    return TENON_UNSUPPORTED;
+}
+
+static tenon_status replace_and_fail(tenon_pass_call *call) {
+    OK(tenon_graph_create("lost", &call->graph)); /* which Tenon then owns */
+    return tenon_fail(TENON_UNSUPPORTED, "not today");
+}
+
+static tenon_status add_buffer(tenon_pass_call *call) {
+    tenon_tensor *tensor = NULL;
+    OK(tenon_tensor_create(TENON_FLOAT32, 0, NULL, &tensor));
+    tenon_status status = tenon_graph_add_buffer(call->graph, "more", tensor, NULL);
+    tenon_tensor_destroy(&tensor);
+    return status;
+}
+
+START_TEST(faults_of_passes_are_found_right_behind_them) {
+    static const struct {
+        tenon_pass_fn run;
+        tenon_status status;
+        const char *message;
+        bool shapes_only;
+    } cases[] = {
+        {forget_to_say, TENON_INVALID_GRAPH, "pass bad: node 'b' (aten.neg): uses, before it",
+         false},
+        {add_input, TENON_INVALID_GRAPH, "pass bad: it leaves a graph with 2 inputs and 1", false},
+        {add_output, TENON_INVALID_GRAPH, "pass bad: it leaves a graph with 1 inputs and 2", false},
+        {insert_in_place, TENON_INVALID_GRAPH, "(aten.relu_): passes leave no in-place ops", false},
+        {say_nothing, TENON_UNSUPPORTED, "it returned 'unsupported' without a message", false},
+        {replace_and_fail, TENON_UNSUPPORTED, "pass bad: not today", false},
+        {add_buffer, TENON_INVALID_GRAPH, "pass bad: it adds a buffer", true}};
+    for (int i = 0; i < 2 * TN_COUNT(cases); i++) {
+        tenon_pass_phase phase = i % 2 ? TENON_PASS_SHAPES : TENON_PASS_MODEL;
+        if (cases[i / 2].shapes_only && phase == TENON_PASS_MODEL)
+            continue;
+        tenon_passes *list = default_list();
+        tenon_session *session = NULL;
+        OK(tenon_passes_append(
+            list, &(tenon_pass){.name = "bad", .phase = phase, .run = cases[i / 2].run}));
+        tenon_graph *graph = parse_graph(two_nodes);
+        FAILS(tenon_session_create(graph, &(tenon_session_options){.passes = list}, &session),
+              cases[i / 2].status, cases[i / 2].message);
+        FAILS(tenon_passes_apply(list, &graph, NULL, 0), cases[i / 2].status, cases[i / 2].message);
+        OK(tenon_graph_verify(graph));
+        ck_assert_int_eq(tenon_graph_node_count(graph), 2);
         tenon_graph_destroy(&graph);
         tenon_passes_destroy(&list);
     }
@@ -343,6 +434,13 @@ START_TEST(passes_see_samples) {
     tenon_session_destroy(&session);
 
     FAILS(tenon_passes_apply(list, &graph, NULL, 0), TENON_INVALID_ARGUMENT, "samples");
+    tenon_view wrong[2] = {inputs[0], inputs[1]};
+    wrong[1].shape[0] = 5;
+    memset(model, 0, sizeof model);
+    FAILS(tenon_passes_apply(list, &graph, wrong, 2), TENON_INPUT_MISMATCH, "'y'");
+    ck_assert_int_eq(model[0].dtype, TENON_DTYPE_NONE); /* no pass ran */
+    FAILS(tenon_passes_apply_phase(list, (tenon_pass_phase)9, &graph, inputs, 2),
+          TENON_INVALID_ARGUMENT, "no phase 9");
     FAILS(tenon_passes_apply(list, &graph, inputs, 1), TENON_INVALID_ARGUMENT,
           "has 2 inputs, and 1 samples");
     OK(tenon_passes_apply(list, &graph, inputs, 2));
@@ -478,6 +576,7 @@ int main(void) {
     tcase_add_test(tests, a_failing_pass_fails_the_session);
     tcase_add_test(tests, a_pass_may_hand_back_another_graph);
     tcase_add_test(tests, another_graph_must_take_the_same_inputs);
+    tcase_add_test(tests, faults_of_passes_are_found_right_behind_them);
     tcase_add_test(tests, passes_see_samples);
     tcase_add_test(tests, the_shapes_phase_needs_bound_symbols);
     tcase_add_test(tests, shapes_are_inferred_and_dead_nodes_removed_if_asked);

@@ -1,5 +1,6 @@
 /* Patterns declared as text, and the editing of graphs from outside. */
 #include "run_graph.h"
+#include <stdio.h>
 
 static tenon_pattern *read_pattern(const char *text) {
     tenon_pattern *pattern = NULL;
@@ -106,6 +107,40 @@ START_TEST(constants_are_told_from_other_values) {
 }
 END_TEST
 
+START_TEST(dtypes_may_be_asked_for) {
+    const char *graph = "graph g {\n  input %p: float32[2]\n  const %w: float64[2] = {1, 2}\n"
+                        "  %a = aten.relu(%p)\n  %b = aten.relu(%w)\n"
+                        "  output \"a\" = %a\n  output \"b\" = %b\n}";
+    ck_assert_int_eq(count_matches("%y = aten.relu(%x)", graph), 2);
+    ck_assert_int_eq(count_matches("value %x: float32\n%y = aten.relu(%x)", graph), 1);
+    ck_assert_int_eq(count_matches("const %x: float64\n%y = aten.relu(%x)", graph), 1);
+    ck_assert_int_eq(count_matches("const %x: float32\n%y = aten.relu(%x)", graph), 0);
+    ck_assert_int_eq(count_matches("value %y: float64\n%y = aten.relu(%x)", graph), 1);
+}
+END_TEST
+
+START_TEST(patterns_are_bounded) {
+    char text[8192];
+    size_t used = 0;
+    tenon_pattern *pattern = NULL;
+    for (int i = 0; i < 129; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "const %%c%d\n", i);
+    FAILS(tenon_pattern_create(text, NULL, &pattern), TENON_INVALID_FILE,
+          "pattern:129: more than 128 names");
+    used = (size_t)snprintf(text, sizeof text, "%%v0 = aten.relu(%%x)\n");
+    for (int i = 1; i < 65; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%%v%d = aten.relu(%%v%d)\n", i,
+                                 i - 1);
+    FAILS(tenon_pattern_create(text, NULL, &pattern), TENON_INVALID_FILE, "more than 64 nodes");
+    used = (size_t)snprintf(text, sizeof text, "%%v0 = aten.mul.Tensor(%%x, %%y) commutative\n");
+    for (int i = 1; i < 9; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used,
+                                 "%%v%d = aten.mul.Tensor(%%v%d, %%y) commutative\n", i, i - 1);
+    FAILS(tenon_pattern_create(text, NULL, &pattern), TENON_INVALID_FILE,
+          "more than 8 nodes are commutative");
+}
+END_TEST
+
 START_TEST(what_matched_can_be_read) {
     tenon_pattern *pattern =
         read_pattern("# a comment\n%m, %i = aten.max.dim(%x, $dim)\n%r = aten.relu(%m)");
@@ -145,11 +180,16 @@ START_TEST(bad_patterns_name_the_line) {
         {"%a, %b = aten.relu(%x)", TENON_INVALID_FILE, "aten.relu has 1 outputs"},
         {"%a = aten.relu(%b)\n%b = aten.relu(%x)", TENON_INVALID_FILE, "after it was used"},
         {"%a = aten.relu(%x)\n%a = aten.neg(%a)", TENON_INVALID_FILE, "or twice"},
-        {"%a = aten.relu(%x)\n%b = aten.relu(%x)", TENON_INVALID_FILE, "nothing in the pattern"},
+        {"%a = aten.relu(%x)\n%b = aten.relu(%x)", TENON_INVALID_FILE, "nothing uses %a"},
         {"%a = aten.relu(%x) commutative", TENON_INVALID_FILE, "no two arguments"},
         {"%a = aten.cat([[%x]])", TENON_INVALID_FILE, "a list cannot hold a list"},
         {"%a = aten.relu(%x", TENON_INVALID_FILE, "missing"},
         {"result %x", TENON_INVALID_FILE, "'%' is missing"},
+        {"%a = aten.relu(%a)", TENON_INVALID_FILE, "the node uses %a, which it makes"},
+        {"const %a\n%a = aten.relu(%x)", TENON_INVALID_FILE, "%a is a constant"},
+        {"value %x: float31\n%a = aten.relu(%x)", TENON_INVALID_FILE, "'float31' is no dtype"},
+        {"%a = aten.sum.dim_IntList(%x, \"str\")", TENON_INVALID_FILE,
+         "argument 'dim' of aten.sum.dim_IntList cannot be this"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tenon_pattern *pattern = NULL;
@@ -242,8 +282,10 @@ START_TEST(bad_replacements_are_refused) {
         {"%z = aten.add.Scalar(%x, $c)", "the pattern has no capture $c"},
         {"%z = aten.add.Scalar(%x, _)", "'_' stands for no argument"},
         {"%y = aten.neg(%x)", "%y is a value of the pattern"},
-        {"%z = aten.neg(%x)\n%v = aten.exp(%x)", "nothing in the pattern uses %z"},
-        {"%z = aten.neg(%x)\nresult %x", "nothing in the pattern uses %z"},
+        {"%z = aten.neg(%y)", "%y is what gets replaced"},
+        {"result %y", "%y is what gets replaced"},
+        {"%z = aten.neg(%x)\n%v = aten.exp(%x)", "nothing uses %z"},
+        {"%z = aten.neg(%x)\nresult %x", "nothing uses %z"},
         {"result %x\n%z = aten.neg(%x)", "text after the result"},
         {"", "there is no node"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -256,6 +298,49 @@ START_TEST(bad_replacements_are_refused) {
         tenon_graph_destroy(&graph);
         tenon_pattern_destroy(&pattern);
     }
+}
+END_TEST
+
+/* The root's second output is used, and the replacement has one. */
+START_TEST(outputs_without_a_stand_in_change_nothing) {
+    static const char *const replacements[] = {"%z = aten.amax(%x, [1])", "result %x"};
+    for (int i = 0; i < 2; i++) {
+        tenon_pattern *pattern = read_pattern("%m, %i = aten.max.dim(%x, 1)");
+        tenon_graph *graph = parse_graph(GRAPH("%m, %i = aten.max.dim(%p, 1)\noutput \"m\" = %m\n"
+                                               "output \"i\" = %i"));
+        char *before = NULL, *after = NULL;
+        OK(tenon_graph_print(graph, &before));
+        FAILS(tenon_pattern_rewrite(pattern, graph, replacements[i], NULL, NULL, NULL),
+              TENON_INVALID_GRAPH, "node 'm' (aten.max.dim): its output 1 is used");
+        OK(tenon_graph_verify(graph));
+        OK(tenon_graph_print(graph, &after));
+        ck_assert_str_eq(after, before);
+        tenon_string_free(before);
+        tenon_string_free(after);
+        tenon_graph_destroy(&graph);
+        tenon_pattern_destroy(&pattern);
+    }
+}
+END_TEST
+
+START_TEST(arguments_without_sense_are_refused) {
+    tenon_graph *graph = parse_graph(GRAPH("output \"o\" = %p"));
+    tenon_arg p = tenon_arg_value(tenon_graph_input(graph, 0)), items[2] = {p, p};
+    tenon_node *node = NULL;
+    const tenon_arg cast[2] = {p, tenon_arg_dtype((tenon_dtype)77)};
+    FAILS(tenon_graph_add_node(graph, "aten.to.dtype", NULL, cast, 2, &node), TENON_INVALID_GRAPH,
+          "argument 'dtype' is a dtype, but a dtype is needed");
+    const tenon_arg lists[2] = {tenon_arg_list(items, -5), tenon_arg_list(NULL, 3)};
+    for (int i = 0; i < 2; i++)
+        FAILS(tenon_graph_add_node(graph, "aten.cat", NULL, &lists[i], 1, &node),
+              TENON_INVALID_ARGUMENT, "argument 'tensors' is a list of ");
+    tenon_arg nothing = {.kind = TENON_ARG_VALUE};
+    FAILS(tenon_graph_add_node(graph, "aten.relu", NULL, &nothing, 1, &node), TENON_INVALID_GRAPH,
+          "argument 'self'");
+    FAILS(tenon_graph_add_node(graph, "aten.nope", NULL, &p, 1, &node), TENON_UNKNOWN_OP,
+          "there is no operator 'aten.nope'");
+    ck_assert_ptr_null(node);
+    tenon_graph_destroy(&graph);
 }
 END_TEST
 
@@ -359,6 +444,8 @@ int main(void) {
     tcase_add_test(tests, commutative_nodes_are_tried_together);
     tcase_add_test(tests, literals_captures_and_anything);
     tcase_add_test(tests, constants_are_told_from_other_values);
+    tcase_add_test(tests, dtypes_may_be_asked_for);
+    tcase_add_test(tests, patterns_are_bounded);
     tcase_add_test(tests, what_matched_can_be_read);
     tcase_add_test(tests, bad_patterns_name_the_line);
     suite_add_tcase(suite, tests);
@@ -367,6 +454,8 @@ int main(void) {
     tcase_add_test(tests, captures_go_into_replacements);
     tcase_add_test(tests, a_function_decides_about_matches);
     tcase_add_test(tests, bad_replacements_are_refused);
+    tcase_add_test(tests, outputs_without_a_stand_in_change_nothing);
+    tcase_add_test(tests, arguments_without_sense_are_refused);
     suite_add_tcase(suite, tests);
     tests = tcase_create("edit");
     tcase_add_test(tests, nodes_are_walked_while_they_go_and_come);

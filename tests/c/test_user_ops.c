@@ -88,6 +88,15 @@ START_TEST(bad_registrations_are_refused) {
         {"mine::a(Tensor a) -> ()", "returns nothing"},
         {"mine::a(Tensor a) -> Tensor[]", "returns new tensors only"},
         {"mine::a(Tensor a) -> int", "returns new tensors only"},
+        {"mine::a(Tensor x, Tensor x) -> Tensor", "two arguments are named 'x'"},
+        {"mine::a(Tensor x, int a=1.5) -> Tensor",
+         "the default of argument 'a' is of another type"},
+        {"mine::a(Tensor x, str a=3) -> Tensor", "the default of argument 'a' is of another type"},
+        {"mine::a(Tensor x, Tensor a=3) -> Tensor",
+         "the default of argument 'a' is of another type"},
+        {"mine::a(Tensor x, int[-1] a) -> Tensor", "a negative length"},
+        {"mine::a(Tensor 1x) -> Tensor", "the name '1x' begins with a digit"},
+        {"mine::a(Tensor x) -> Tensor?", "returns new tensors only"},
         {"aten::relu(Tensor self) -> Tensor", "there is an op of that name"},
         {"mine::scale_add(Tensor self) -> Tensor", "there is an op of that name"},
     };
@@ -135,6 +144,77 @@ START_TEST(registered_ops_run) {
         tenon_session_destroy(&session);
         tenon_graph_destroy(&graph);
     }
+}
+END_TEST
+
+/* Shape rules and kernels may take a tensor for granted. */
+START_TEST(numbers_are_no_tensors) {
+    static const char *const texts[] = {
+        "graph g { %y = mine.scale_add(3)\n output \"o\" = %y }",
+        "graph g { input %n: symint\n  %y = mine.scale_add(%n)\n  output \"o\" = %y }"};
+    for (int i = 0; i < 2; i++) {
+        tenon_graph *graph = NULL;
+        FAILS(tenon_graph_parse(texts[i], "text", &graph), TENON_INVALID_GRAPH,
+              "mine.scale_add: argument 'self' is a");
+    }
+}
+END_TEST
+
+static tenon_status fail_silently(tenon_op_call *call, void *user) {
+    (void)call;
+    return *(tenon_status *)user;
+}
+
+START_TEST(failures_without_a_message_get_one) {
+    static tenon_status status = TENON_RUN_FAILED;
+    static const struct {
+        tenon_status given, status;
+        const char *message;
+    } cases[] = {{TENON_RUN_FAILED, TENON_RUN_FAILED,
+                  "node 'y' (mine.silent): it returned 'run failed' without a message"},
+                 {(tenon_status)77, TENON_INTERNAL,
+                  "node 'y' (mine.silent): it returned 77, which is no status"}};
+    OK(tenon_op_register("mine::silent(Tensor self) -> Tensor", scale_add_shape, fail_silently,
+                         &status));
+    tenon_session *session =
+        make_session("graph g { input %x: float32[1, 1]\n  %y = mine.silent(%x)\n"
+                     "  output \"o\" = %y }",
+                     TENON_BACKEND_AUTO);
+    tenon_context *context = NULL;
+    OK(tenon_context_create(session, &context));
+    for (int i = 0; i < 4; i++) {
+        float x = 1;
+        tenon_view input = view_of(&x, TENON_FLOAT32, 1, 1, -1, -1), output = {0};
+        status = cases[i % 2].given;
+        ck_assert_int_eq(tenon_context_run(context, &input, 1, &output, 1), cases[i % 2].status);
+        ck_assert_str_eq(tenon_last_error(), cases[i % 2].message);
+    }
+    tenon_context_destroy(&context);
+    tenon_session_destroy(&session);
+}
+END_TEST
+
+/* Everything around it runs in bfloat16. */
+START_TEST(bf16_sessions_keep_the_dtypes_of_registered_ops) {
+    float x[6] = {1, 2, 3, 4, 5, 6};
+    tenon_graph *graph = parse_graph(
+        "graph g { input %x: float32[2, 3]\n  const %w: float32[3, 3] = {1, 0, 0, 0, 1, 0, 0, 0, "
+        "1}\n"
+        "  %a = aten.mm(%x, %w)\n  %y = mine.scale_add(%a, %x)\n  %b = aten.mm(%y, %w)\n"
+        "  output \"o\" = %b }");
+    tenon_session *session = NULL;
+    tenon_context *context = NULL;
+    tenon_session_options options = {.precision = TENON_PRECISION_BF16,
+                                     .bf16_fallback = TENON_BF16_FALLBACK_EMULATE};
+    tenon_view input = view_of(x, TENON_FLOAT32, 2, 3, -1, -1), output = {0};
+    OK(tenon_session_create(graph, &options, &session));
+    OK(tenon_context_create(session, &context));
+    OK(tenon_context_run(context, &input, 1, &output, 1));
+    for (int i = 0; i < 6; i++)
+        ck_assert_float_eq(((float *)output.data)[i], 3 * x[i]); /* all are bfloat16 numbers */
+    tenon_context_destroy(&context);
+    tenon_session_destroy(&session);
+    tenon_graph_destroy(&graph);
 }
 END_TEST
 
@@ -188,7 +268,7 @@ static tenon_status sum_shape(const tenon_node *node, tenon_view *outputs, int c
 static tenon_status sum_and_count(tenon_op_call *call, void *user) {
     tenon_view number = tenon_op_call_input(call, 1);
     tenon_view sum = tenon_op_call_output(call, 0), count = tenon_op_call_output(call, 1);
-    float total = number.dtype == TENON_INT64 ? (float)*(int64_t *)number.data : -1;
+    float total = number.dtype == TENON_FLOAT32 ? *(float *)number.data : -1;
     int items = tenon_node_arg(tenon_op_call_node(call), 0).count;
     *(bool *)user = count.dtype != TENON_DTYPE_NONE;
     for (int i = 0; i < items; i++) {
@@ -213,7 +293,9 @@ START_TEST(lists_numbers_and_several_outputs) {
         char text[512];
         snprintf(text, sizeof text,
                  "graph g { input %%x: float32[2]\n  input %%y: float32[3]\n"
-                 "  %%s, %%c = mine.sum_and_count([%%x, %%y, %%x], 5)\n  output \"s\" = %%s\n%s }",
+                 "  const %%n: float32[] = {5}\n"
+                 "  %%s, %%c = mine.sum_and_count([%%x, %%y, %%x], %%n)\n"
+                 "  output \"s\" = %%s\n%s }",
                  both ? "output \"c\" = %c" : "");
         tenon_graph *graph = parse_graph(text);
         tenon_session *session = NULL;
@@ -296,6 +378,9 @@ int main(void) {
     tcase_add_test(tests, registered_ops_are_listed);
     tcase_add_test(tests, bad_registrations_are_refused);
     tcase_add_test(tests, registered_ops_run);
+    tcase_add_test(tests, numbers_are_no_tensors);
+    tcase_add_test(tests, failures_without_a_message_get_one);
+    tcase_add_test(tests, bf16_sessions_keep_the_dtypes_of_registered_ops);
     tcase_add_test(tests, shape_rules_refuse_with_node_and_op);
     tcase_add_test(tests, shape_rules_without_sense_are_refused);
     tcase_add_test(tests, lists_numbers_and_several_outputs);
