@@ -1,4 +1,5 @@
-"""Does what docs/passes.md tells a newcomer to do: compiles its first pass, in both forms, and compares what it prints.
+"""Does what docs/passes.md tells a newcomer to do: compiles its first pass, in both forms, and compares what it prints. Its
+table of passes must be that of the command.
 
 usage: check_passes_page.py PAGE TENON INCLUDE LIBRARY_FOLDER CC..."""
 
@@ -16,6 +17,12 @@ def main():
     graph = re.search(r"```\n(graph net .*?)```", text, re.DOTALL).group(1)
     shown = re.search(r"passes net.txt --pass-plugin ./softer.so\n(.*?)    \$ ", text, re.DOTALL).group(1)
     expected = [line[4:] for line in shown.splitlines()]
+    listed = re.findall(r"^ +\d+  (\w+) |^ +-  (\w+) ", subprocess.run([tenon, "passes"], capture_output=True, text=True,
+                                                                        check=True).stdout, re.MULTILINE)
+    listed = {a or b for a, b in listed} | {"bf16"}
+    told = {name for row in re.findall(r"^\| ([\w, ]+) \| [\w*]+\.c \|", text, re.MULTILINE) for name in row.split(", ")}
+    if listed != told:
+        sys.exit(f"the page's table and the command differ in {sorted(listed ^ told)}")
     run = re.search(r"static tenon_status run\(.*?\n}\n", first, re.DOTALL).group(0)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)

@@ -1,8 +1,8 @@
 /* A pass that changes nothing: it counts nodes over all graphs that it sees, and tells the number
  * when it goes. It has an option, and state of its own that its destructor frees.
  *
- *     tenon run model.pt2 --random 0 --pass-plugin count_ops.so --pass-option
- * count_ops.op=aten.relu
+ *     tenon run model.pt2 --random 0 --pass-plugin count_ops.so \
+ *         --pass-option count_ops.op=aten.relu
  *
  * docs/passes.md walks through this file.
  */

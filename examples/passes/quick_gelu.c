@@ -11,15 +11,11 @@
 
 /* The output is like the input. */
 static tenon_status shape(const tenon_node *node, tenon_view *outputs, int count, void *user) {
-    const tenon_value *x = tenon_node_arg(node, 0).as.value;
+    const tenon_value *x = tenon_node_arg_value(node, 0);
     (void)count, (void)user;
-    if (tenon_value_dtype(x) != TENON_FLOAT32)
+    if (!tenon_value_view(x, &outputs[0]) || outputs[0].dtype != TENON_FLOAT32)
         return tenon_fail(TENON_INVALID_GRAPH, "needs a float32 tensor, not %s",
                           tenon_dtype_text(tenon_value_dtype(x)));
-    outputs[0].dtype = TENON_FLOAT32;
-    outputs[0].rank = tenon_value_rank(x);
-    for (int d = 0; d < outputs[0].rank; d++)
-        outputs[0].shape[d] = tenon_value_size(x, d);
     return TENON_OK;
 }
 
@@ -41,22 +37,24 @@ static tenon_status kernel(tenon_op_call *call, void *user) {
     return TENON_OK;
 }
 
-/* The op takes float32 only: other matches stay as they are. */
-static bool is_float32(const tenon_pattern *pattern, void *user) {
+/* $beta may be anything but a value; the op takes a number. Other matches stay as they are. */
+static bool has_number(const tenon_pattern *pattern, void *user) {
+    tenon_arg beta = tenon_pattern_arg(pattern, "beta");
     (void)user;
-    return tenon_value_dtype(tenon_pattern_value(pattern, "x")) == TENON_FLOAT32;
+    return beta.kind == TENON_ARG_FLOAT || beta.kind == TENON_ARG_INT;
 }
 
 static tenon_status run(tenon_pass_call *call) {
     tenon_pattern *pattern = NULL;
     int64_t count = 0;
-    tenon_status status = tenon_pattern_create("%m = aten.mul.Tensor(%x, $beta) commutative\n"
+    tenon_status status = tenon_pattern_create("value %x: float32\n"
+                                               "%m = aten.mul.Tensor(%x, $beta) commutative\n"
                                                "%s = aten.sigmoid(%m)\n"
                                                "%y = aten.mul.Tensor(%x, %s) commutative\n",
                                                "quick_gelu", &pattern);
     if (status == TENON_OK)
         status = tenon_pattern_rewrite(pattern, call->graph, "%z = example.quick_gelu(%x, $beta)",
-                                       is_float32, NULL, &count);
+                                       has_number, NULL, &count);
     tenon_pattern_destroy(&pattern);
     call->changed = count > 0;
     return status;

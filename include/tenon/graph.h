@@ -252,6 +252,8 @@ TENON_API const char *tenon_node_arg_name(const tenon_node *node, int index);
 TENON_API tenon_arg tenon_node_arg(const tenon_node *node, int index);
 /* The argument of that name in the op's schema; kind DEFAULT when there is none. */
 TENON_API tenon_arg tenon_node_arg_by_name(const tenon_node *node, const char *name);
+/* The value that argument `index` holds; NULL when it holds something else, or there is none. */
+TENON_API tenon_value *tenon_node_arg_value(const tenon_node *node, int index);
 TENON_API int tenon_node_output_count(const tenon_node *node);
 TENON_API tenon_value *tenon_node_output(const tenon_node *node, int index);
 
@@ -278,6 +280,9 @@ TENON_API void tenon_value_size_text(const tenon_value *value, int dim, char *te
  * more than that. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_value_size_at(const tenon_value *value, int dim,
                                                             const int64_t *symbols, int64_t *out);
+/* Writes dtype, rank and shape of a value into `out`, with row-major strides and no data; false
+ * when not all of them are known. */
+TENON_API bool tenon_value_view(const tenon_value *value, tenon_view *out);
 TENON_API tenon_node *tenon_value_node(const tenon_value *value); /* NULL when no node makes it */
 /* Uses: arguments of nodes that hold the value, graph outputs and writes. */
 TENON_API int64_t tenon_value_use_count(const tenon_value *value);

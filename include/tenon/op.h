@@ -36,12 +36,14 @@ TENON_API bool tenon_op_find(const char *name, tenon_op_info *info);
  * A registered op stands beside those of the table: passes may insert it, the text form and
  * archives may name it, a kernel of yours computes it. It is a pure function: equal inputs give
  * equal outputs, so equal nodes may be merged, nodes that nothing uses removed, and nodes over
- * constants computed once. */
+ * constants computed once. In a session with TENON_PRECISION_BF16 its operands keep the dtypes that
+ * they have without it. */
 
 /* The shape rule. `outputs` has one zeroed view for each return of the schema: set its dtype, rank
  * and shape; strides and data are not looked at. The arguments are those of `node`
- * (tenon_node_arg, tenon_value_dtype, tenon_value_size, ...); it is called only when all sizes of
- * the inputs are known. To refuse them return tenon_fail(TENON_INVALID_GRAPH, "needs ..."): node
+ * (tenon_node_arg_value, tenon_value_view, tenon_node_arg, ...); it is called only when all sizes
+ * of the inputs are known: before that dtype and rank of the outputs, and of what follows, are not
+ * known either. To refuse them return tenon_fail(TENON_INVALID_GRAPH, "needs ..."): node
  * and op are put before the message. Called by any thread. */
 typedef tenon_status (*tenon_op_shape_fn)(const tenon_node *node, tenon_view *outputs,
                                           int output_count, void *user);
@@ -56,8 +58,8 @@ typedef tenon_status (*tenon_op_kernel_fn)(tenon_op_call *call, void *user);
 
 /* The node that is computed; numbers, lists and the like are read from it with tenon_node_arg. */
 TENON_API const tenon_node *tenon_op_call_node(const tenon_op_call *call);
-/* The tensor that argument `index` (counted as in the schema) holds; a number gives a view of rank
- * 0 of dtype int64, float64 or bool. dtype NONE: the argument is None, or no tensor. */
+/* The tensor that argument `index` (counted as in the schema) holds. dtype NONE: it is None, or of
+ * another type: numbers, lists and the like are read from the node. */
 TENON_API tenon_view tenon_op_call_input(const tenon_op_call *call, int index);
 /* The same for item `item` of an argument that is a list of tensors. */
 TENON_API tenon_view tenon_op_call_item(const tenon_op_call *call, int index, int item);
@@ -71,11 +73,12 @@ TENON_API int tenon_op_call_threads(const tenon_op_call *call);
 TENON_API void *tenon_op_call_scratch(tenon_op_call *call, size_t size);
 
 /* Registers an op for the whole process, for good. `schema` is written as PyTorch writes them:
- * "mine::swish(Tensor self, float beta=1.0) -> Tensor", in any namespace; it is copied. `user` (may
- * be NULL) is given to both functions and must stay. INVALID_ARGUMENT names the place in the
- * schema, or says what else is wrong: the name is taken (registering the very same op again is
- * fine), the op writes or aliases its arguments, or returns something other than tensors.
- * Thread-safe. */
+ * "mine::swish(Tensor self, float beta=1.0) -> Tensor", in any namespace, with at most 32 arguments
+ * and 32 returns; it is copied. Where it says Tensor a node must give a tensor: numbers are
+ * refused. `user` (may be NULL) is given to both functions and must stay. INVALID_ARGUMENT names
+ * the place in the schema, or says what else is wrong: the name is taken (registering the very same
+ * op again is fine), the op writes or aliases its arguments, or returns something other than
+ * tensors. Thread-safe. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_op_register(const char *schema,
                                                           tenon_op_shape_fn shape,
                                                           tenon_op_kernel_fn kernel, void *user);

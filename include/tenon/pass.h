@@ -17,19 +17,21 @@ typedef struct tenon_pass tenon_pass;
 
 /* What a pass is given, and gives back. */
 typedef struct tenon_pass_call {
-    /* To be changed in place; or to be replaced: set it to another graph with as many inputs and
-     * outputs, which then belongs to the caller of the pass, who destroys the one that it gave. */
+    /* To be changed in place; or to be replaced: set it to another graph, with as many outputs and
+     * the same inputs (names, dtypes, shapes). That graph then belongs to the caller of the pass,
+     * even if the pass fails, and so does the one that it gave: the pass destroys neither. In
+     * place, too, inputs and outputs are neither added nor removed; outputs keep their names. */
     tenon_graph *graph;
     /* One for each input of the graph: dtype, rank and shape (-1: not known yet). `data` is NULL
      * where only these are known, or points at values that are as good as any other input. */
     const tenon_view *samples;
     int sample_count;
     const tenon_pass *pass; /* the pass itself: its user pointer and options */
-    bool changed;           /* out: whether the graph was changed, or replaced */
+    bool changed; /* out: whether the graph was changed, or replaced; edits are seen anyway */
 } tenon_pass_call;
 
-/* Runs a pass. On failure (tenon_fail) `graph` may be left half changed, but is not replaced; the
- * caller drops it. */
+/* Runs a pass, which must not change the list that it is in. On failure (tenon_fail) `graph` may be
+ * left half changed; the caller drops it. */
 typedef tenon_status (*tenon_pass_fn)(tenon_pass_call *call);
 
 typedef struct tenon_pass_option {
@@ -112,6 +114,7 @@ TENON_API TENON_MUST_CHECK tenon_status tenon_passes_insert_drawing(tenon_passes
  * the model phase; then symbols are bound to the shapes of the samples, and those of the shapes
  * phase run. `samples` has one view for each input (data may be NULL, but for inputs that are plain
  * numbers); with a graph whose inputs have known shapes it may be NULL, `sample_count` 0.
+ * INPUT_MISMATCH, before any pass runs, when they do not fit the graph.
  *
  * After each pass that changed something shapes are inferred again, dead nodes removed if the pass
  * asks for it, and the graph is verified. The error names the pass, the node and the rule; `*graph`

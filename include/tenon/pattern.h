@@ -1,22 +1,36 @@
+// clang-format off
 /* Patterns: small graphs, declared as text, to be found in graphs and rewritten. Read status.h
  * first.
  *
- *     tenon_pattern *pattern = NULL;
- *     tenon_pattern_create("const %w                                  # must be a constant\n"
+ *     tenon_pattern_create("const %w\n"
  *                          "%c = aten.convolution(%x, %w, _, _, _, _, false, _, $groups)\n"
  *                          "%s = aten.sigmoid(%c)\n"
- *                          "%y = aten.mul.Tensor(%c, %s) commutative", "swish", &pattern);
+ *                          "%y = aten.mul.Tensor(%c, %s) commutative\n", "swish", &pattern);
  *
- * A pattern is written like the nodes of the text form (docs/text-form.md), one after the other;
- * the last one is its root. An argument is %name    a value: of another node of the pattern, or any
- * value; everywhere the same one $name    anything that is no value (a number, a list, none, a
- * string, a dtype), kept under that name; everywhere an equal one _        anything at all a
- * number, string, dtype, none, or a list of arguments in brackets: this very thing and one that is
- * left out must have the schema's default. Words around a node: const %w             (before the
- * nodes) %w must be a constant shared %c = ...      the node's outputs may have uses outside the
- * pattern; of other nodes, but the root, they must not, so that the nodes can go
- *     ... commutative      the first two arguments may stand in either order
+ * A pattern is written like the nodes of the text form (docs/text-form.md), one after the other; the
+ * last one is its root. An argument is one of
+ *
+ *     %name     a value: what another node of the pattern makes, or any value; the same everywhere
+ *     $name     anything that is no value (a number, a list, none, a string, a dtype), kept under
+ *               that name; equal everywhere
+ *     _         anything at all
+ *     1, "a", float32, none, [...]     this very thing; 1 and 1.0 are equal
+ *
+ * and one that is left out must have the schema's default. Before the nodes there may be conditions:
+ *
+ *     const %w              %w is a constant of the graph
+ *     const %w: float32     and of that dtype
+ *     value %x: float32     %x, whatever makes it, is of that dtype
+ *
+ * and around a node:
+ *
+ *     shared %c = ...       its outputs may have uses outside the pattern; those of other nodes, but
+ *                           the root, may not, so that the nodes can go
+ *     ... commutative       the first two arguments may stand in either order
+ *
+ * At most 64 nodes, 8 of them commutative, 128 names, and lists of 128 items.
  */
+// clang-format on
 #ifndef TENON_PATTERN_H
 #define TENON_PATTERN_H
 
@@ -28,7 +42,7 @@ extern "C" {
 
 typedef struct tenon_pattern tenon_pattern;
 
-/* Reads a pattern of at most 64 nodes, 8 of them commutative. `source` (may be NULL) names the text
+/* Reads a pattern. `source` (may be NULL) names the text
  * in messages. INVALID_FILE or UNKNOWN_OP names the line. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_pattern_create(const char *text, const char *source,
                                                              tenon_pattern **out);
@@ -52,11 +66,13 @@ TENON_API TENON_MUST_CHECK tenon_status tenon_pattern_erase(tenon_pattern *patte
 typedef bool (*tenon_pattern_accept)(const tenon_pattern *pattern, void *user);
 
 /* Puts other nodes in the place of each match in the graph, and counts them in `*count` (may be
- * NULL). `replacement` is written like a pattern, over the names of `pattern`; the outputs of its
- * last node take the places of the root's outputs, one for one. Instead of nodes it may end with
+ * NULL). `replacement` is written like a pattern, over the names of `pattern`; its own nodes have
+ * new names, and it cannot use what the root makes. The outputs of its last node take the places of
+ * the root's, one for one; those that nothing uses need none. Instead of nodes it may end with
  * "result %x", for a value of the pattern. New nodes stand before the root, carry its source
  * information, and are not looked at again. `accept` may be NULL. INVALID_FILE names the line of
- * the replacement. On failure in the middle the graph stays valid, with some matches replaced. */
+ * the replacement. On failure in the middle the graph stays valid, with some matches replaced, and
+ * `*count` is untouched. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_pattern_rewrite(tenon_pattern *pattern,
                                                               tenon_graph *graph,
                                                               const char *replacement,

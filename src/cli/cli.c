@@ -141,6 +141,10 @@ int cli_take_option(cli_compile *compile, int option, const char *text) {
     return cli_take_pass_option(compile, option, text);
 }
 
+int cli_take_compile_option(int option, const char *text, void *user) {
+    return cli_take_option(user, option, text);
+}
+
 void cli_compile_free(cli_compile *compile) {
     cli_pairs_free(&compile->dims);
     cli_pairs_free(&compile->inputs);

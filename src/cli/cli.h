@@ -99,6 +99,8 @@ enum {
 
 /* Takes an option that these macros, or --input, declare. */
 int cli_take_option(cli_compile *compile, int option, const char *text);
+/* The same for cli_parse, where `user` is a cli_compile. */
+int cli_take_compile_option(int option, const char *text, void *user);
 int cli_take_pass_option(cli_compile *compile, int option, const char *text);
 int cli_compile_check(cli_compile *compile);
 void cli_compile_free(cli_compile *compile);

@@ -156,10 +156,6 @@ static const char about[] = "Tells the inputs and outputs of MODEL with their dt
                             "the ranges of its symbols, what its runs\n"
                             "write, its parameters, its operators and its size.";
 
-static int take_option(int option, const char *text, void *user) {
-    return cli_take_option(user, option, text);
-}
-
 int cli_info(int argc, const char **argv) {
     const char *path = NULL;
     tenon_graph *graph = NULL;
@@ -169,7 +165,7 @@ int cli_info(int argc, const char **argv) {
         {"help", 'h', POPT_ARG_NONE, NULL, CLI_OPTION_HELP, "this text", NULL},
         POPT_TABLEEND};
     poptContext popt = poptGetContext("tenon info", argc, argv, options, 0);
-    int code = cli_parse(popt, "MODEL", about, take_option, &compile, &path);
+    int code = cli_parse(popt, "MODEL", about, cli_take_compile_option, &compile, &path);
     if (code == CLI_OK && !path)
         code = cli_error(CLI_USAGE, "no model is given; see --help");
     if (code == CLI_OK)

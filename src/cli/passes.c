@@ -75,10 +75,6 @@ int cli_take_pass_option(cli_compile *compile, int option, const char *text) {
 
 /* ---- tenon passes ---- */
 
-static int take_option(int option, const char *text, void *user) {
-    return cli_take_option(user, option, text);
-}
-
 static int print_list(const cli_compile *compile) {
     tenon_passes *passes = compile->passes, *made = NULL;
     char *text = NULL;
@@ -146,7 +142,8 @@ int cli_passes(int argc, const char **argv) {
         {"help", 'h', POPT_ARG_NONE, NULL, CLI_OPTION_HELP, "this text", NULL},
         POPT_TABLEEND};
     poptContext popt = poptGetContext("tenon passes", argc, argv, options, 0);
-    int code = cli_parse(popt, "[MODEL] [OPTION...]", about, take_option, &compile, &path);
+    int code =
+        cli_parse(popt, "[MODEL] [OPTION...]", about, cli_take_compile_option, &compile, &path);
     if (code == CLI_OK)
         code = path ? apply(path, &compile) : print_list(&compile);
     cli_compile_free(&compile);

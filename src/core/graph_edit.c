@@ -290,6 +290,11 @@ tenon_arg tenon_node_arg_by_name(const tenon_node *node, const char *name) {
     return tenon_node_arg(node, tn_op_param(node->op, name));
 }
 
+tenon_value *tenon_node_arg_value(const tenon_node *node, int index) {
+    tenon_arg arg = tenon_node_arg(node, index);
+    return arg.kind == TENON_ARG_VALUE ? arg.as.value : NULL;
+}
+
 int tenon_node_output_count(const tenon_node *node) {
     return node->output_count;
 }
@@ -363,6 +368,13 @@ tenon_status tenon_value_size_at(const tenon_value *value, int dim, const int64_
                        dim);
     *out = size;
     return TENON_OK;
+}
+
+bool tenon_value_view(const tenon_value *value, tenon_view *out) {
+    if (!tn_value_static(value))
+        return false;
+    *out = tn_view_make(NULL, value->dtype, value->rank, value->shape);
+    return true;
 }
 
 tenon_node *tenon_value_node(const tenon_value *value) {

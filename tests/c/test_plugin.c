@@ -90,11 +90,18 @@ START_TEST(quick_gelu_is_found_and_computed) {
     WORKS("info q.txt " PLUGIN("quick_gelu"));
     SAYS(out, "example.quick_gelu");
     REFUSES("run q.txt --random 7", 1, "example.quick_gelu");
+    WORKS("ops quick_gelu --schema " PLUGIN("quick_gelu"));
+    SAYS(out, "example::quick_gelu(Tensor self, float beta=1.702) -> Tensor");
+    WORKS_LOUDLY("run q.txt --random 7 --precision bf16 " PLUGIN("quick_gelu"), "");
     /* other patterns stay */
     write_file("n.txt", "graph n {\n  input %x: float32[2, 3]\n  %m = aten.mul.Tensor(%x, 1.5)\n"
                         "  %s = aten.sigmoid(%m)\n  %y = aten.mul.Tensor(%s, %m)\n"
                         "  output \"y\" = %y\n}\n");
     WORKS("run n.txt --random 7 " PLUGIN("quick_gelu"));
+    write_file("b.txt", "graph b {\n  input %x: float32[2, 3]\n  %m = aten.mul.Tensor(%x, true)\n"
+                        "  %s = aten.sigmoid(%m)\n  %y = aten.mul.Tensor(%s, %x)\n"
+                        "  output \"y\" = %y\n}\n");
+    WORKS("run b.txt --random 7 " PLUGIN("quick_gelu"));
     write_file("d.txt", "graph d {\n  input %x: float64[2, 3]\n  %m = aten.mul.Tensor(%x, 1.702)\n"
                         "  %s = aten.sigmoid(%m)\n  %y = aten.mul.Tensor(%s, %x)\n"
                         "  output \"y\" = %y\n}\n");
