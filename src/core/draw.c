@@ -60,17 +60,11 @@ static void node_label(const tenon_node *node, tn_text *label) {
     }
 }
 
-static void add_node(tn_text *out, const tenon_node *node, int64_t number,
-                     const tenon_draw_options *o) {
+static void add_node(tn_text *out, const tenon_node *node) {
     tn_text label = {0};
-    const char *color = o->color ? o->color(node, o->user) : NULL;
-    const char *note = o->note ? o->note(node, o->user) : NULL;
     node_label(node, &label);
-    tn_text_add(out, "  n%lld [id=\"n%lld\", fillcolor=\"%s\", label=", (long long)number,
-                (long long)number, color ? color : "#ffffff");
+    tn_text_add(out, "  n%lld [label=", (long long)node->order);
     add_quoted(out, label.data ? label.data : "");
-    tn_text_add(out, ", tooltip=");
-    add_quoted(out, note ? note : node->op->name);
     tn_text_add(out, "];\n");
     out->failed |= label.failed;
     tn_text_free(&label);
@@ -128,6 +122,8 @@ static void add_ends(tn_text *out, const tenon_graph *graph) {
         tn_text_add(out, " -> o%d;\n", i);
     }
     for (int i = 0; i < graph->write_count; i++) {
+        if (graph->writes[i].use->value->kind == TENON_VALUE_CONSTANT)
+            continue;
         tn_text_add(out, "  ");
         add_maker(out, graph->writes[i].use->value);
         tn_text_add(out, " -> ");
@@ -136,71 +132,28 @@ static void add_ends(tn_text *out, const tenon_graph *graph) {
     }
 }
 
-/* Nodes in order of their groups, so that each group is written once. */
-typedef struct grouped {
-    const tenon_node *node;
-    int64_t number;
-    int group;
-} grouped;
-
-static int by_group(const void *x, const void *y) {
-    const grouped *a = x, *b = y;
-    if (a->group != b->group)
-        return a->group < b->group ? -1 : 1;
-    return a->number < b->number ? -1 : a->number > b->number;
-}
-
-static tenon_status add_nodes(tn_text *out, const tenon_graph *graph, const tenon_draw_options *o) {
-    grouped *nodes = malloc(((size_t)graph->node_count + 1) * sizeof *nodes);
-    int64_t count = 0;
-    if (!nodes)
-        return tn_no_memory();
-    for (const tenon_node *node = graph->first; node; node = node->next, count++)
-        nodes[count] = (grouped){node, count, o->group ? o->group(node, o->user) : -1};
-    qsort(nodes, (size_t)count, sizeof *nodes, by_group);
-    for (int64_t i = 0; i < count; i++) {
-        int group = nodes[i].group;
-        bool opens = group >= 0 && (i == 0 || nodes[i - 1].group != group);
-        bool closes = group >= 0 && (i + 1 == count || nodes[i + 1].group != group);
-        if (opens) {
-            const char *label = o->group_label ? o->group_label(group, o->user) : NULL;
-            tn_text_add(out, "  subgraph cluster_%d {\n  id=\"g%d\";\n  label=", group, group);
-            add_quoted(out, label ? label : "");
-            tn_text_add(out, ";\n");
-        }
-        add_node(out, nodes[i].node, nodes[i].number, o);
-        if (closes)
-            tn_text_add(out, "  }\n");
-    }
-    free(nodes);
-    return TENON_OK;
-}
-
-tenon_status tenon_graph_dot(const tenon_graph *graph, const tenon_draw_options *options,
-                             char **out) {
-    const tenon_draw_options none = {0};
+tenon_status tenon_graph_dot(const tenon_graph *graph, char **out) {
     tn_text text = {0};
     tn_graph_number((tenon_graph *)graph);
     tn_text_add(&text, "digraph ");
     add_quoted(&text, graph->name);
     tn_text_add(&text, " {\n"
                        "  bgcolor=transparent;\n"
-                       "  fontname=\"sans-serif\"; fontsize=11; style=\"rounded,dashed\";\n"
-                       "  node [shape=box, style=\"filled,rounded\", fontname=\"sans-serif\", "
-                       "fontsize=11, margin=\"0.12,0.06\"];\n"
+                       "  node [shape=box, style=\"filled,rounded\", fillcolor=white, "
+                       "fontname=\"sans-serif\", fontsize=11, margin=\"0.12,0.06\"];\n"
                        "  edge [arrowsize=0.6];\n");
-    tenon_status status = add_nodes(&text, graph, options ? options : &none);
+    for (const tenon_node *node = graph->first; node; node = node->next)
+        add_node(&text, node);
     add_ends(&text, graph);
     for (const tenon_node *node = graph->first; node; node = node->next)
         add_edges(&text, node);
     tn_text_add(&text, "}\n");
-    if (status == TENON_OK && text.failed)
-        status = tn_no_memory();
-    if (status == TENON_OK)
-        *out = text.data;
-    else
+    if (text.failed) {
         tn_text_free(&text);
-    return status;
+        return tn_no_memory();
+    }
+    *out = text.data;
+    return TENON_OK;
 }
 
 /* ---- The program ---- */
@@ -285,7 +238,7 @@ static tenon_status write_file(const char *path, const char *text) {
 
 tenon_status tenon_graph_draw(const tenon_graph *graph, const char *path) {
     char *dot = NULL, *drawing = NULL;
-    TN_TRY(tenon_graph_dot(graph, NULL, &dot));
+    TN_TRY(tenon_graph_dot(graph, &dot));
     tenon_status status = tenon_dot_to_svg(dot, DRAW_SECONDS, &drawing);
     free(dot);
     if (status == TENON_UNSUPPORTED) {

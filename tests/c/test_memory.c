@@ -209,7 +209,7 @@ static tenon_status passes_life(void) {
     if (status == TENON_OK)
         status = tenon_passes_dump(passes, &list);
     if (status == TENON_OK)
-        status = tenon_graph_dot(graph, NULL, &dot);
+        status = tenon_graph_dot(graph, &dot);
     if (status == TENON_OK && !strstr(dot, "life.twice"))
         status = TENON_INTERNAL;
     tenon_string_free(list);
