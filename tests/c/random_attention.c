@@ -19,23 +19,43 @@ static tenon_value *causal(rg *g, int64_t t, bool negated) {
     }
 }
 
+/* Some keys for some queries; rows may see all, or nothing. */
+static tenon_value *some(rg *g, int64_t b, int64_t t, int64_t s, bool negated) {
+    int64_t sizes[4] = {b, 1, rg_chance(g, 50) ? t : 1, s};
+    int first = rg_chance(g, 40) ? 2 : 0;
+    tenon_value *m = rg_chance(g, 70)
+                         ? rg_constant(g, 4 - first, sizes + first, 1, rg_chance(g, 70) ? 0.8 : 0)
+                         : rg_input(g, TENON_FLOAT32, 4 - first, sizes + first, 0);
+    return rg_op(g, negated ? "le.Scalar" : "gt.Scalar", "vd", m, -0.3);
+}
+
+static tenon_value *seen(rg *g, int64_t b, int64_t t, int64_t s, bool negated) {
+    tenon_value *m = t == s && rg_chance(g, 70) ? causal(g, t, negated) : some(g, b, t, s, negated);
+    if (m && rg_rank(m) == 2 && rg_chance(g, 25))
+        m = rg_op(g, "view", "vL", m, 4, 1, 1, (int)rg_size(m, 0), (int)s);
+    return m;
+}
+
+static double low(rg *g) {
+    static const double numbers[] = {-INFINITY, -INFINITY, -1e4, -1e9, -3.4028234663852886e38};
+    return numbers[rg_int(g, 0, 4)];
+}
+
 static tenon_value *additive_mask(rg *g, int64_t t, int64_t s) {
     int64_t sizes[2] = {t, s};
-    tenon_value *zero, *low;
+    tenon_value *zero, *hidden;
     if (t != s || rg_chance(g, 30))
         return rg_constant(g, 2, sizes, 1, 0);
     switch (rg_int(g, 0, 2)) {
     case 0:
         return rg_op(g, "where.ScalarSelf", "vdv", causal(g, t, false), 0.0,
-                     rg_op(g, "full", "Ld", 2, (int)t, (int)s, -INFINITY));
+                     rg_op(g, "full", "Ld", 2, (int)t, (int)s, low(g)));
     case 1:
         zero = rg_op(g, "scalar_tensor", "dt", 0.0, TENON_FLOAT32);
-        low = rg_op(g, "scalar_tensor", "dt", -INFINITY, TENON_FLOAT32);
-        return rg_op(g, "where.self", "vvv", causal(g, t, false), zero, low);
+        hidden = rg_op(g, "scalar_tensor", "dt", low(g), TENON_FLOAT32);
+        return rg_op(g, "where.self", "vvv", causal(g, t, false), zero, hidden);
     default:
-        return rg_op(g, "triu", "vi",
-                     rg_op(g, "full", "Ld", 2, (int)t, (int)s, rg_chance(g, 60) ? -INFINITY : -1e4),
-                     1);
+        return rg_op(g, "triu", "vi", rg_op(g, "full", "Ld", 2, (int)t, (int)s, low(g)), 1);
     }
 }
 
@@ -69,17 +89,21 @@ static tenon_value *heads_product(rg *g, tenon_value *a, tenon_value *b) {
     return rg_view(g, rg_op(g, "bmm", "vv", a, b), 4, out);
 }
 
-static tenon_value *masked(rg *g, tenon_value *scores, int64_t t, int64_t s) {
-    int form = rg_int(g, 0, 4);
-    if (form < 2)
+static tenon_value *masked(rg *g, tenon_value *scores, int64_t b, int64_t t, int64_t s) {
+    switch (rg_int(g, 0, 5)) {
+    case 0:
+    case 1:
         return scores;
-    if (form == 2 && t == s)
-        return rg_op(g, "masked_fill.Scalar", "vvd", scores, causal(g, t, true),
-                     rg_chance(g, 60) ? -INFINITY : -1e4);
-    if (form == 3 && t == s)
-        return rg_op(g, "where.self", "vvv", causal(g, t, false), scores,
-                     rg_op(g, "full_like", "vd", scores, -1e4));
-    return rg_add(g, scores, additive_mask(g, t, s));
+    case 2:
+        return rg_op(g, "masked_fill.Scalar", "vvd", scores, seen(g, b, t, s, true), low(g));
+    case 3:
+        if (rg_chance(g, 50))
+            return rg_op(g, "where.ScalarOther", "vvd", seen(g, b, t, s, false), scores, low(g));
+        return rg_op(g, "where.self", "vvv", seen(g, b, t, s, false), scores,
+                     rg_op(g, "full_like", "vd", scores, low(g)));
+    default:
+        return rg_add(g, scores, additive_mask(g, t, s));
+    }
 }
 
 static tenon_value *guarded(rg *g, tenon_value *scores, tenon_value *soft) {
@@ -106,7 +130,7 @@ static tenon_value *attend_apart(rg *g, tenon_value *q, tenon_value *k, tenon_va
     tenon_value *scores = heads_product(g, q, k);
     if (where == 2 || where == 3)
         scores = rg_times(g, rg_leak(g, scores), s);
-    scores = masked(g, rg_leak(g, scores), t, keys);
+    scores = masked(g, rg_leak(g, scores), rg_size(q, 0), t, keys);
     tenon_value *soft = rg_chance(g, 50) ? rg_op(g, "_softmax", "vib", scores, -1, 0)
                                          : rg_op(g, "softmax.int", "vi", scores, 3);
     if (rg_chance(g, 25) && soft)
@@ -122,8 +146,8 @@ static tenon_value *attend(rg *g, tenon_value *q, tenon_value *k, tenon_value *v
     if (rg_size(k, 2) == rg_size(q, 3) && rg_size(k, 3) != rg_size(q, 3))
         k = rg_op(g, "transpose.int", "vii", k, 2, 3);
     int form = rg_int(g, 0, 3);
-    if (form == 1 && rg_size(q, 2) == rg_size(k, 2))
-        mask = causal(g, rg_size(q, 2), false);
+    if (form == 1)
+        mask = seen(g, rg_size(q, 0), rg_size(q, 2), rg_size(k, 2), false);
     if (form == 2)
         mask = additive_mask(g, rg_size(q, 2), rg_size(k, 2));
     if (rg_chance(g, 40))
