@@ -123,6 +123,21 @@ bool tn_b_one_output(tn_builder *b, const tenon_node *node) {
 
 /* ---- Tensors ---- */
 
+/* The stride of a dimension of size 1 means nothing, but oneDNN tells layouts by it: 3.7 computes
+ * into a layout of its own, and does not copy the result, where it differs from the row-major one.
+ * Exact channels-last strides stay. */
+static void settle_strides(tn_lt *t) {
+    int64_t last[TENON_MAX_RANK];
+    if (t->rank >= 3 && t->rank <= 5) {
+        tn_channels_last_strides(t->rank, t->shape, last);
+        if (memcmp(last, t->strides, (size_t)t->rank * sizeof *last) == 0)
+            return;
+    }
+    for (int d = t->rank - 1; d >= 0; d--)
+        if (t->shape[d] == 1)
+            t->strides[d] = d == t->rank - 1 ? 1 : t->strides[d + 1] * t->shape[d + 1];
+}
+
 static int add_tensor(tn_builder *b, const tn_lt *tensor) {
     if (b->tensor_count == b->tensor_capacity) {
         int capacity = b->tensor_capacity ? b->tensor_capacity * 2 : 256;
@@ -137,6 +152,7 @@ static int add_tensor(tn_builder *b, const tn_lt *tensor) {
         b->tensor_capacity = capacity;
     }
     b->tensors[b->tensor_count] = *tensor;
+    settle_strides(&b->tensors[b->tensor_count]);
     return b->tensor_count++;
 }
 

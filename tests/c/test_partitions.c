@@ -143,6 +143,11 @@ static const test_case second_operands[] = {
     {"z + (z * average pool)",
      BEHIND(AVG_POOLED, "%t = aten.mul.Tensor(%z, %n)\n%y = aten.add.Tensor(%z, %t)\n"), NULL,
      ONEDNN},
+    /* The size of 1 keeps a stride that fits no layout. */
+    {"a batch of one that was turned",
+     G(IN("x", "float32[1, 5, 2, 33]") "%t = aten.transpose.int(%x, 0, 1)\n"
+                                       "%y = aten.mul.Tensor(%t, 0.5)\n" OUT("y")),
+     "Multiply", ONEDNN},
     {"an operand for each channel of one pixel",
      G(IN("x", "float32[2, 8, 1, 1]") IN("z", "float32[2, 8, 1, 1]") WEIGHT(
          "w", "8, 1, 1") "%n = aten.add.Tensor(%x, %z)\n%y = aten.add.Tensor(%n, %w)\n" OUT("y")),
