@@ -156,10 +156,12 @@ static tenon_value *attend(rg *g, tenon_value *q, tenon_value *k, tenon_value *v
 }
 
 static void attention(rg *g) {
-    static const int64_t widths[] = {2, 4, 4, 6, 8};
+    static const int64_t widths[] = {2, 4, 4, 6, 8}, large[] = {8, 16, 32, 48, 64};
     tenon_value *x = rg_pick(g, 3, 3), *other;
-    if (!x || rg_size(x, -1) % 2 || rg_size(x, -1) == 0 || rg_numel(x) > 400 || rg_numel(x) == 0) {
-        int64_t sizes[3] = {rg_int(g, 1, 2), rg_int(g, 2, 5), widths[rg_int(g, 0, 4)]};
+    if (!x || rg_size(x, -1) % 2 || rg_size(x, -1) == 0 || rg_numel(x) > rg_limit(g, 400) ||
+        rg_numel(x) == 0) {
+        int64_t sizes[3] = {rg_int(g, 1, 2), rg_int(g, 2, 5),
+                            (g->large ? large : widths)[rg_int(g, 0, 4)]};
         if (g->symbolic)
             sizes[0] = RG_BATCH;
         x = rg_input(g, TENON_FLOAT32, 3, sizes, 0);

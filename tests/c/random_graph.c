@@ -28,9 +28,20 @@ double rg_real(rg *g, double low, double high) {
 
 int rg_dim(rg *g) {
     static const int sizes[] = {1, 2, 2, 3, 4, 4, 5, 6, 8};
+    static const int large[] = {1, 2, 3, 4, 8, 16, 17, 20, 32};
     if (g->empty && rg_chance(g, 12))
         return 0;
-    return sizes[rg_int(g, 0, 8)];
+    return (g->large ? large : sizes)[rg_int(g, 0, 8)];
+}
+
+int rg_width(rg *g) {
+    static const int large[] = {1, 3, 8, 16, 17, 32, 40, 64};
+    int at = rg_int(g, 0, 7);
+    return g->large ? large[at] : at + 1;
+}
+
+int64_t rg_limit(rg *g, int64_t elements) {
+    return g->large ? elements * 32 : elements;
 }
 
 /* ---- Values ---- */
@@ -82,7 +93,7 @@ double rg_get(rg *g, const tenon_value *value) {
 }
 
 void rg_push(rg *g, tenon_value *value) {
-    if (value && g->pool_count < RG_POOL && rg_numel(value) <= RG_NUMEL &&
+    if (value && g->pool_count < RG_POOL && rg_numel(value) <= rg_limit(g, 2048) &&
         tenon_value_rank(value) <= 6)
         g->pool[g->pool_count++] = value;
 }
@@ -338,7 +349,7 @@ static tenon_value *new_input(rg *g, int rank) {
     int64_t sizes[TENON_MAX_RANK], numel = 1;
     for (int i = 0; i < rank; i++) {
         sizes[i] = rg_dim(g);
-        if (numel * sizes[i] > 512)
+        if (numel * sizes[i] > rg_limit(g, 512))
             sizes[i] = 1;
         numel *= sizes[i] ? sizes[i] : 1;
     }
@@ -369,11 +380,11 @@ tenon_value *rg_image(rg *g, int space, int least) {
         if (fits)
             return tame(g, value);
     }
-    int64_t sizes[TENON_MAX_RANK] = {rg_int(g, 1, 2), rg_int(g, 1, 8)};
+    int64_t sizes[TENON_MAX_RANK] = {rg_int(g, 1, 2), rg_width(g)};
     if (g->symbolic)
         sizes[0] = RG_BATCH;
     for (int i = 0; i < space; i++)
-        sizes[2 + i] = least + rg_int(g, 0, space > 2 ? 1 : 4);
+        sizes[2 + i] = least + rg_int(g, 0, space > 2 ? 1 : g->large ? 10 : 4);
     return rg_input(g, TENON_FLOAT32, space + 2, sizes, 0);
 }
 
@@ -534,6 +545,7 @@ void rg_make(rg *g, uint64_t seed) {
         abort();
     g->symbolic = rg_chance(g, 15);
     g->empty = !g->symbolic && rg_chance(g, 5);
+    g->large = !g->symbolic && rg_chance(g, 8);
     for (int i = rg_int(g, 1, 2); i > 0; i--)
         rg_push(g, new_input(g, rg_int(g, 1, 4)));
     for (int i = rg_int(g, 1, 7); i > 0; i--)

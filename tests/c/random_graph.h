@@ -13,8 +13,7 @@ enum {
     RG_BATCH = 7, /* in symbolic graphs: sizes that are multiples of it depend on the symbol */
     RG_VALUES = 2048,
     RG_POOL = 256,
-    RG_INPUTS = 96,
-    RG_NUMEL = 2048 /* no value in the pool has more elements */
+    RG_INPUTS = 96
 };
 
 typedef struct rg {
@@ -23,6 +22,7 @@ typedef struct rg {
     tenon_node *node; /* the last that was made */
     bool symbolic;    /* some sizes are RG_BATCH, which rg_symbolic replaces */
     bool empty;       /* some sizes are 0 */
+    bool large;       /* sizes for which kernels have their blocked loops */
     int input_count, constant_count, pool_count, value_count;
     int refused;              /* nodes that the shape rules did not accept */
     char why[256];            /* the last reason */
@@ -44,7 +44,9 @@ uint64_t rg_bits(uint64_t *state);
 int rg_int(rg *g, int low, int high); /* both included */
 bool rg_chance(rg *g, int percent);
 double rg_real(rg *g, double low, double high);
-int rg_dim(rg *g); /* a size */
+int rg_dim(rg *g);                         /* a size */
+int rg_width(rg *g);                       /* a number of channels or features */
+int64_t rg_limit(rg *g, int64_t elements); /* as many elements as a value may have */
 
 /* ---- Values ---- */
 

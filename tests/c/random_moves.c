@@ -79,7 +79,7 @@ static tenon_value *part(rg *g, tenon_value *x) {
 static tenon_value *widened(rg *g, tenon_value *x) {
     int64_t sizes[TENON_MAX_RANK + 1];
     int rank = rg_sizes(x, sizes + 1), first = rg_chance(g, 30) ? 0 : 1;
-    if (rg_numel(x) > 300)
+    if (rg_numel(x) > rg_limit(g, 300))
         return x;
     sizes[0] = rg_int(g, 1, 3);
     for (int i = 1; i <= rank; i++)
@@ -204,7 +204,7 @@ static void cat_of_parts(rg *g) {
 static void cat(rg *g) {
     tenon_value *x = rg_pick(g, 1, 4);
     tenon_value *parts[3] = {x, rg_like(g, x), x};
-    if (!x || rg_numel(x) > 600)
+    if (!x || rg_numel(x) > rg_limit(g, 600))
         return;
     int rank = rg_rank(x), count = rg_int(g, 1, 3);
     if (rg_chance(g, 70))
@@ -217,7 +217,7 @@ static void shifted(rg *g) {
     tenon_value *x = rg_pick(g, 1, 4);
     int rank = rg_rank(x);
     int64_t ones[TENON_MAX_RANK];
-    if (!x || rg_numel(x) > 600)
+    if (!x || rg_numel(x) > rg_limit(g, 600))
         return;
     for (int i = 0; i < rank; i++)
         ones[i] = rg_chance(g, 75) ? 1 : 2;

@@ -32,7 +32,7 @@ static tenon_value *convolve(rg *g, tenon_value *x, int space, bool transposed) 
     static const char *const plain[] = {"", "conv1d", "conv2d", "conv3d"};
     static const char *const back[] = {"", "conv_transpose1d", "conv_transpose2d.input",
                                        "conv_transpose3d.input"};
-    int64_t in = rg_size(x, 1), out = rg_int(g, 1, 6), groups = 1, inner;
+    int64_t in = rg_size(x, 1), out = rg_width(g), groups = 1, inner;
     int64_t weight[5], stride[3], pad[3], dilation[3], zero[3] = {0};
     if (rg_chance(g, 25) && (in % 2 == 0 || rg_chance(g, 60)) && in > 1) {
         groups = in % 2 == 0 && rg_chance(g, 40) ? 2 : in;
@@ -81,7 +81,7 @@ static void convolution(rg *g) {
     tenon_value *x = rg_image(g, space, 3), *first = x;
     for (int i = rg_int(g, 1, 2); i > 0 && x; i--) {
         for (int d = 0; d < space; d++)
-            if (rg_size(x, 2 + d) > 12 || rg_size(x, 2 + d) < 1)
+            if (rg_size(x, 2 + d) > rg_limit(g, 12) || rg_size(x, 2 + d) < 1)
                 return;
         if (rg_chance(g, 25))
             x = rg_leak(g, pad_image(g, x, space));
@@ -253,9 +253,9 @@ tenon_value *rg_linear(rg *g, tenon_value *x, int64_t out) {
 static void linear(rg *g) {
     tenon_value *x = rg_pick(g, 1, 4);
     for (int i = rg_int(g, 1, 2); i > 0 && x; i--) {
-        if (rg_numel(x) > 600)
+        if (rg_numel(x) > rg_limit(g, 600))
             return;
-        x = rg_linear(g, x, rg_int(g, 1, 8));
+        x = rg_linear(g, x, rg_width(g));
         if (rg_chance(g, 15) && rg_rank(x) == 2)
             x = batch_norm(g, x);
         if (rg_chance(g, 25))
@@ -271,12 +271,12 @@ static void linear(rg *g) {
 static void product(rg *g) {
     tenon_value *a = rg_pick(g, 2, 4), *y = NULL;
     int64_t sizes[TENON_MAX_RANK], shape[3];
-    if (!a || rg_numel(a) > 400)
+    if (!a || rg_numel(a) > rg_limit(g, 400))
         return;
     int rank = rg_sizes(a, sizes);
     int64_t inner = sizes[rank - 1];
     sizes[rank - 2] = inner;
-    sizes[rank - 1] = rg_int(g, 1, 6);
+    sizes[rank - 1] = rg_width(g);
     tenon_value *b = rg_chance(g, 50) ? rg_input(g, TENON_FLOAT32, rank, sizes, 0)
                                       : rg_weight(g, rank, sizes, inner);
     switch (rg_int(g, 0, 3)) {
@@ -447,7 +447,7 @@ static void chain(rg *g) {
         y = rg_op(g, rg_chance(g, 50) ? "mean.dim" : "amax", "vLb", x, 1, rg_int(g, 1, 3), 1);
         break;
     case 4:
-        y = x ? rg_linear(g, x, rg_int(g, 1, 6)) : NULL;
+        y = x ? rg_linear(g, x, rg_width(g)) : NULL;
         break;
     case 5:
         y = x ? convolve(g, x, 2, rg_chance(g, 30)) : NULL;
