@@ -132,8 +132,8 @@ static void unary(rg *g) {
 }
 
 static void binary(rg *g) {
-    static const char *const names[] = {"add.Tensor", "sub.Tensor",  "mul.Tensor", "maximum",
-                                        "minimum",    "rsub.Tensor", "atan2"};
+    static const char *const names[] = {"add.Tensor", "sub.Tensor", "mul.Tensor",
+                                        "maximum",    "minimum",    "rsub.Tensor"};
     tenon_value *a = rg_pick(g, 0, 4);
     tenon_value *b = rg_chance(g, 55) ? rg_like(g, a) : rg_spread(g, a);
     if (!a || !b)
@@ -142,8 +142,8 @@ static void binary(rg *g) {
     bool swap = rg_chance(g, 40);
     int at = rg_int(g, 0, 9);
     tenon_value *l = swap ? b : a, *r = swap ? a : b, *y;
-    if (at == 7)
-        y = rg_op(g, "div.Tensor", "vv", l,
+    if (at == 6 || at == 7) /* atan2 jumps where its second argument is not positive */
+        y = rg_op(g, at == 6 ? "atan2" : "div.Tensor", "vv", l,
                   rg_op(g, "add.Tensor", "vd", rg_op(g, "abs", "v", r), 0.5));
     else if (at == 8)
         y = rg_op(g, rg_chance(g, 50) ? "add.Tensor" : "sub.Tensor", "vvd", l, r,
@@ -151,7 +151,7 @@ static void binary(rg *g) {
     else if (at == 9)
         y = rg_op(g, "lerp.Scalar", "vvd", l, r, 0.3);
     else
-        y = rg_op(g, names[at % 7], "vv", l, r);
+        y = rg_op(g, names[at], "vv", l, r);
     rg_push(g, rg_set(g, y, at == 2 ? rg_get(g, a) * rg_get(g, b) : size * 2));
 }
 
