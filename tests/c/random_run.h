@@ -283,8 +283,8 @@ static double element(const tenon_tensor *tensor, int64_t index) {
                                           : (double)tn_load_int(at, view->dtype);
 }
 
-/* How far elements of item `index` may move; negative: it is not compared. `onednn`: its functions
- * are rounder than Tenon's. */
+/* How far elements of item `index` may move; negative: it is not compared. `onednn`: it sums in
+ * float32 where Tenon has wider sums, and its functions are less exact. */
 static double tolerance(const result *want, const result *noise, int noises, int index,
                         bool onednn) {
     const tenon_tensor *x = want->items[index];
@@ -310,7 +310,12 @@ static double tolerance(const result *want, const result *noise, int noises, int
         return 0;
     if (coarse)
         return 4 * moved + 3e-2 * scale;
-    return 8 * moved + (wide ? 1e-14 : onednn ? 1e-5 : 2e-6) * scale + (wide ? 1e-300 : 1e-36);
+    return (onednn ? 32 : 8) * moved +
+           (wide     ? 1e-14
+            : onednn ? 1e-5
+                     : 2e-6) *
+               scale +
+           (wide ? 1e-300 : 1e-36);
 }
 
 /* Whether `got` is `want`; the first difference goes into `text`. */
