@@ -123,15 +123,28 @@ bool tn_b_one_output(tn_builder *b, const tenon_node *node) {
 
 /* ---- Tensors ---- */
 
+/* Whether the strides are those of `layout` where sizes are not 1. */
+static bool lies_as(const tn_lt *t, const int64_t *layout) {
+    for (int d = 0; d < t->rank; d++)
+        if (t->shape[d] != 1 && t->strides[d] != layout[d])
+            return false;
+    return true;
+}
+
 /* The stride of a dimension of size 1 means nothing, but oneDNN tells layouts by it: 3.7 computes
- * into a layout of its own, and does not copy the result, where it differs from the row-major one.
- * Exact channels-last strides stay. */
+ * into a layout of its own, and does not copy the result, where it fits neither the row-major nor
+ * the channels-last one. */
 static void settle_strides(tn_lt *t) {
-    int64_t last[TENON_MAX_RANK];
+    int64_t rows[TENON_MAX_RANK], last[TENON_MAX_RANK];
+    tn_contiguous_strides(t->rank, t->shape, rows);
     if (t->rank >= 3 && t->rank <= 5) {
         tn_channels_last_strides(t->rank, t->shape, last);
         if (memcmp(last, t->strides, (size_t)t->rank * sizeof *last) == 0)
             return;
+        if (lies_as(t, last) && !lies_as(t, rows)) {
+            memcpy(t->strides, last, (size_t)t->rank * sizeof *last);
+            return;
+        }
     }
     for (int d = t->rank - 1; d >= 0; d--)
         if (t->shape[d] == 1)

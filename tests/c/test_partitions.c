@@ -148,6 +148,10 @@ static const test_case second_operands[] = {
      G(IN("x", "float32[1, 5, 2, 33]") "%t = aten.transpose.int(%x, 0, 1)\n"
                                        "%y = aten.mul.Tensor(%t, 0.5)\n" OUT("y")),
      "Multiply", ONEDNN},
+    {"a narrow image that was turned",
+     G(IN("x", "float32[1, 4, 2, 1]") "%t = aten.transpose.int(%x, 1, 2)\n"
+                                      "%y = aten.upsample_nearest2d(%t, [8, 2])\n" OUT("y")),
+     "Interpolate", ONEDNN},
     {"an operand for each channel of one pixel",
      G(IN("x", "float32[2, 8, 1, 1]") IN("z", "float32[2, 8, 1, 1]") WEIGHT(
          "w", "8, 1, 1") "%n = aten.add.Tensor(%x, %z)\n%y = aten.add.Tensor(%n, %w)\n" OUT("y")),
