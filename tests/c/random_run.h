@@ -56,6 +56,8 @@ typedef struct subject {
     tenon_graph *graph, *symbolic;
     uint64_t seed;
     int64_t limit[2 * RG_INPUTS];
+    const struct subject
+        *before; /* other sizes of the same, which a session meets first; or NULL */
 } subject;
 
 static void fill_input(const subject *s, int index, const tenon_view *view) {
@@ -196,6 +198,11 @@ static tenon_status run(const subject *s, const tenon_graph *graph, const varian
     options.passes = list;
     if (status == TENON_OK)
         status = tenon_session_create(applied ? applied : graph, &options, &session);
+    if (status == TENON_OK && s->before && v->symbolic && !applied) {
+        result other = {.count = 0};
+        status = run_session(s->before, graph, session, &other);
+        clear(&other);
+    }
     if (status == TENON_OK)
         status = run_session(s, graph, session, r);
     tenon_session_destroy(&session);

@@ -231,6 +231,7 @@ static bool other_batch(const subject *s, int64_t batch, subject *out) {
     }
     *out = *s;
     out->graph = NULL;
+    out->before = s;
     return tn_graph_specialize(s->symbolic, inputs, count, &out->graph) == TENON_OK;
 }
 
