@@ -159,8 +159,12 @@ START_TEST(projections_become_one) {
 END_TEST
 
 static const char *const separate[] = {
-    /* a long sequence; one that is not known */
-    ROWS("129") BIASED VIEWS("129"),
+    /* a long sequence; one that is not known; many channels */
+    "graph g { input %x: float32[2, 1025]\nconst %wq: float32[4, 1025] = random(2)\n"
+    "const %wk: float32[4, 1025] = random(3)\n%q = aten.linear(%x, %wq)\n"
+    "%k = aten.linear(%x, %wk)\n%qt = aten.view(%q, [2, 2, 2])\n%kt = aten.view(%k, [2, 2, 2])\n"
+    "output \"q\" = %qt\noutput \"k\" = %kt }",
+    ROWS("17") BIASED VIEWS("17"),
     "graph g { input %x: float32[1, s0, 4]\nconst %wq: float32[4, 4] = random(2)\n"
     "const %wk: float32[4, 4] = random(3)\n%q: float32[1, ?, 4] = aten.linear(%x, %wq)\n"
     "%k: float32[1, ?, 4] = aten.linear(%x, %wk)\n%qt: float32[1, 4, ?] = aten.mT(%q)\n"
