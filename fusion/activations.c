@@ -207,11 +207,10 @@ static tenon_status clamps(tenon_node *node, tenon_value **with) {
                    TN_ARGS(inner->args[0], below->args[1], above->args[2]));
 }
 
-tenon_status tn_pass_activations(tenon_graph *graph, bool *changed, void *user) {
+tenon_status tn_pass_activations(tenon_graph *graph, bool *changed) {
     static const tn_rule rules[] = {
         {TN_OP_mul_Tensor, product}, {TN_OP_mul_Scalar, product}, {TN_OP_div_Tensor, product},
         {TN_OP_div_Scalar, product}, {TN_OP_clamp, clamps},
     };
-    (void)user;
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }

@@ -297,8 +297,7 @@ static tenon_status match(tenon_node *node, tenon_value **with) {
     return emit(node, &a, with);
 }
 
-tenon_status tn_pass_attention(tenon_graph *graph, bool *changed, void *user) {
+tenon_status tn_pass_attention(tenon_graph *graph, bool *changed) {
     static const tn_rule rules[] = {{TN_OP_bmm, match}};
-    (void)user;
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }

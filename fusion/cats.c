@@ -164,8 +164,7 @@ static tenon_status stack(tenon_node *node, tenon_value **with) {
     return join(node, with, true);
 }
 
-tenon_status tn_pass_cats(tenon_graph *graph, bool *changed, void *user) {
+tenon_status tn_pass_cats(tenon_graph *graph, bool *changed) {
     static const tn_rule rules[] = {{TN_OP_cat, cat}, {TN_OP_stack, stack}};
-    (void)user;
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }

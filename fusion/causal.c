@@ -91,8 +91,7 @@ static tenon_status take_off(tenon_value *mask, bool *changed) {
     return TENON_OK;
 }
 
-tenon_status tn_pass_causal(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
+tenon_status tn_pass_causal(tenon_graph *graph, bool *changed) {
     for (int i = 0; i < graph->constant_count; i++) {
         tenon_value *mask = graph->constants[i];
         if (tn_is_constant(mask) && mask->rank >= 2 && tn_value_numel(mask) > 0)

@@ -9,8 +9,7 @@
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
 
-tenon_status tn_pass_dead(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
+tenon_status tn_pass_dead(tenon_graph *graph, bool *changed) {
     *changed = tn_graph_drop_dead(graph) > 0;
     tn_graph_drop_constants(graph);
     return TENON_OK;

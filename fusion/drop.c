@@ -31,8 +31,7 @@ static bool is_check(const tenon_node *node) {
     }
 }
 
-tenon_status tn_pass_drop(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
+tenon_status tn_pass_drop(tenon_graph *graph, bool *changed) {
     for (tenon_node *node = graph->first, *next; node; node = next) {
         next = node->next;
         if (!is_check(node))

@@ -220,8 +220,7 @@ static tenon_status try_fold(tenon_node *node, bool *changed) {
     return status;
 }
 
-tenon_status tn_pass_fold(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
+tenon_status tn_pass_fold(tenon_graph *graph, bool *changed) {
     for (tenon_node *node = graph->first, *next; node; node = next) {
         next = node->next;
         if (can_fold(node))

@@ -65,10 +65,9 @@ static tenon_status fold_norm(tenon_node *node, tenon_value **with) {
     return status;
 }
 
-tenon_status tn_pass_fold_bn(tenon_graph *graph, bool *changed, void *user) {
+tenon_status tn_pass_fold_bn(tenon_graph *graph, bool *changed) {
     static const tn_rule rules[] = {
         {TN_OP_native_batch_norm_legit_no_training, fold_norm},
     };
-    (void)user;
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }

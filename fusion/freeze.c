@@ -10,8 +10,7 @@
 #include "fusion/rewrite.h"
 #include <stdlib.h>
 
-tenon_status tn_pass_freeze(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
+tenon_status tn_pass_freeze(tenon_graph *graph, bool *changed) {
     bool *written = calloc((size_t)graph->value_count + 1, sizeof *written);
     if (!written)
         return tn_no_memory();

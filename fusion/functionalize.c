@@ -426,8 +426,7 @@ static tenon_status run(pass *p) {
     return finish(p);
 }
 
-tenon_status tn_pass_functionalize(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
+tenon_status tn_pass_functionalize(tenon_graph *graph, bool *changed) {
     int32_t widest = 1;
     for (const tenon_node *node = graph->first; node; node = node->next) {
         *changed |= node->op->kind == TN_OP_INPLACE;

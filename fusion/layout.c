@@ -237,8 +237,7 @@ static void mark(const tenon_graph *graph, region *r, bool *changed) {
     }
 }
 
-tenon_status tn_pass_layout(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
+tenon_status tn_pass_layout(tenon_graph *graph, bool *changed) {
     region *regions = calloc((size_t)graph->value_count + 1, sizeof *regions);
     if (!regions)
         return tn_no_memory();

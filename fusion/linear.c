@@ -140,18 +140,16 @@ static tenon_status unflatten(tenon_node *node, tenon_value **with) {
 }
 
 /* Needs no sizes. */
-tenon_status tn_pass_linear(tenon_graph *graph, bool *changed, void *user) {
+tenon_status tn_pass_linear(tenon_graph *graph, bool *changed) {
     static const tn_rule rules[] = {{TN_OP_mm, from_mm}, {TN_OP_addmm, from_addmm}};
-    (void)user;
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }
 
-tenon_status tn_pass_linear_shapes(tenon_graph *graph, bool *changed, void *user) {
+tenon_status tn_pass_linear_shapes(tenon_graph *graph, bool *changed) {
     static const tn_rule rules[] = {{TN_OP_mm, from_mm},
                                     {TN_OP_addmm, from_addmm},
                                     {TN_OP_bmm, from_bmm},
                                     {TN_OP_add_Tensor, add_bias},
                                     {TN_OP_linear, unflatten}};
-    (void)user;
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }

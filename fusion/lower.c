@@ -17,14 +17,13 @@ static const tn_rule rules[] = {
 #undef X
 };
 
-tenon_status tn_pass_lower(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
+tenon_status tn_pass_lower(tenon_graph *graph, bool *changed) {
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }
 
 /* With all sizes known, nothing may be left to lower. */
-tenon_status tn_pass_lower_all(tenon_graph *graph, bool *changed, void *user) {
-    TN_TRY(tn_pass_lower(graph, changed, user));
+tenon_status tn_pass_lower_all(tenon_graph *graph, bool *changed) {
+    TN_TRY(tn_pass_lower(graph, changed));
     for (const tenon_node *node = graph->first; node; node = node->next) {
         if (node->op->kind == TN_OP_LOWER)
             return tn_pass_refuse(node, "this form of the op is not supported");

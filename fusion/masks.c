@@ -105,10 +105,9 @@ static bool is_choice(const tenon_node *node) {
            tn_node_is(node, TN_OP_masked_fill_Tensor);
 }
 
-tenon_status tn_pass_masks(tenon_graph *graph, bool *changed, void *user) {
+tenon_status tn_pass_masks(tenon_graph *graph, bool *changed) {
     made masks[MADE];
     int count = 0;
-    (void)user;
     for (tenon_node *node = graph->first, *next; node; node = next) {
         choice c;
         tenon_value *mask, *sum;

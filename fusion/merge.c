@@ -150,8 +150,7 @@ static tenon_status merge_constants(tenon_graph *graph, table *t, bool *changed)
     return TENON_OK;
 }
 
-tenon_status tn_pass_merge(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
+tenon_status tn_pass_merge(tenon_graph *graph, bool *changed) {
     table constants = {0}, nodes = {0};
     tenon_status status;
     TN_GOTO(make_table(&constants, graph->constant_count));

@@ -202,10 +202,9 @@ static tenon_status take_beta(tenon_node *node, tenon_value **with) {
     return TENON_OK;
 }
 
-tenon_status tn_pass_norms(tenon_graph *graph, bool *changed, void *user) {
+tenon_status tn_pass_norms(tenon_graph *graph, bool *changed) {
     static const tn_rule rules[] = {{TN_OP_mul_Tensor, take_gamma},
                                     {TN_OP_div_Tensor, normalize},
                                     {TN_OP_add_Tensor, take_beta}};
-    (void)user;
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }

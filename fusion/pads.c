@@ -178,12 +178,11 @@ static tenon_status avg_pool(tenon_node *node, tenon_value **with) {
     return tn_emit(node, node->op->id, with, a, node->op->param_count);
 }
 
-tenon_status tn_pass_pads(tenon_graph *graph, bool *changed, void *user) {
+tenon_status tn_pass_pads(tenon_graph *graph, bool *changed) {
     static const tn_rule rules[] = {
         {TN_OP_convolution, convolution}, {TN_OP_padded_convolution, convolution},
         {TN_OP_max_pool1d, max_pool},     {TN_OP_max_pool2d, max_pool},
         {TN_OP_max_pool3d, max_pool},     {TN_OP_avg_pool1d, avg_pool},
         {TN_OP_avg_pool2d, avg_pool},     {TN_OP_avg_pool3d, avg_pool}};
-    (void)user;
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }

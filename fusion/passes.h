@@ -55,7 +55,7 @@
       "images around convolutions become channels-last")
 
 #define X(name, function, phase, kind, after, doc) \
-    tenon_status tn_pass_##function(tenon_graph *graph, bool *changed, void *user);
+    tenon_status tn_pass_##function(tenon_graph *graph, bool *changed);
 TN_PASS_LIST(X)
 #undef X
 

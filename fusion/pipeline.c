@@ -24,7 +24,7 @@ const int tn_default_pass_count = TN_COUNT(tn_default_passes);
 
 static tenon_status run_builtin(tenon_pass_call *call) {
     const tn_default_pass *row = call->pass->user;
-    return row->builtin(call->graph, &call->changed, NULL);
+    return row->builtin(call->graph, &call->changed);
 }
 
 tenon_pass tn_default_pass_get(int row) {

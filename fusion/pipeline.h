@@ -5,7 +5,7 @@
 #include <tenon/pass.h>
 
 /* A built-in pass: it changes `graph` in place and sets `*changed`. */
-typedef tenon_status (*tn_builtin_fn)(tenon_graph *graph, bool *changed, void *user);
+typedef tenon_status (*tn_builtin_fn)(tenon_graph *graph, bool *changed);
 
 typedef struct tn_default_pass {
     tenon_pass pass;

@@ -137,8 +137,7 @@ static tenon_status merge(const group *g) {
     return TENON_OK;
 }
 
-tenon_status tn_pass_qkv(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
+tenon_status tn_pass_qkv(tenon_graph *graph, bool *changed) {
     for (tenon_node *node = graph->first, *next; node; node = next) {
         next = node->next;
         if (!is_layer(node) || !is_small(tn_arg_value(node, 0)))

@@ -28,8 +28,7 @@ static tenon_status repair(tenon_graph *graph, tn_use *use, bool *changed) {
     return TENON_OK;
 }
 
-tenon_status tn_pass_repair(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
+tenon_status tn_pass_repair(tenon_graph *graph, bool *changed) {
     for (int i = 0; i < graph->output_count; i++)
         TN_TRY(repair(graph, graph->outputs[i].use, changed));
     for (int i = 0; i < graph->write_count; i++)

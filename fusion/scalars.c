@@ -80,13 +80,12 @@ static tenon_status turn(tenon_node *node, tenon_value **with) {
                    TN_ARGS(node->args[1], node->args[0], node->args[2]));
 }
 
-tenon_status tn_pass_scalars(tenon_graph *graph, bool *changed, void *user) {
+tenon_status tn_pass_scalars(tenon_graph *graph, bool *changed) {
     static const tn_rule rules[] = {
 #define X(from, to) {TN_OP_##from, from_##from},
         RENAMED(X)
 #undef X
             {TN_OP_rsub_Scalar, turn},
         {TN_OP_rsub_Tensor, turn}};
-    (void)user;
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }

@@ -111,7 +111,7 @@ static tenon_status in_front(tenon_node *node, tenon_value **with) {
     return TENON_OK;
 }
 
-tenon_status tn_pass_scales(tenon_graph *graph, bool *changed, void *user) {
+tenon_status tn_pass_scales(tenon_graph *graph, bool *changed) {
     static const tn_rule rules[] = {
         {TN_OP_mul_Tensor, behind},    {TN_OP_mul_Scalar, behind},
         {TN_OP_div_Tensor, behind},    {TN_OP_div_Scalar, behind},
@@ -119,6 +119,5 @@ tenon_status tn_pass_scales(tenon_graph *graph, bool *changed, void *user) {
         {TN_OP_linear, in_front},      {TN_OP_mm, in_front},
         {TN_OP_addmm, in_front},
     };
-    (void)user;
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }

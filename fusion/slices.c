@@ -85,9 +85,8 @@ static tenon_status select(tenon_node *node, tenon_value **with) {
     return tn_emit(node, TN_OP_select_int, with, TN_ARGS(VAL(x), INT(dim), INT(index)));
 }
 
-tenon_status tn_pass_slices(tenon_graph *graph, bool *changed, void *user) {
+tenon_status tn_pass_slices(tenon_graph *graph, bool *changed) {
     static const tn_rule rules[] = {
         {TN_OP_slice_Tensor, slice}, {TN_OP_narrow, slice}, {TN_OP_select_int, select}};
-    (void)user;
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }

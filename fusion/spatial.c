@@ -82,7 +82,7 @@ static tenon_status shuffle(tenon_node *node, tenon_value **with) {
     return tn_emit(node, TN_OP_channel_shuffle, with, TN_ARGS(VAL(x), INT(groups->shape[1])));
 }
 
-tenon_status tn_pass_spatial(tenon_graph *graph, bool *changed, void *user) {
+tenon_status tn_pass_spatial(tenon_graph *graph, bool *changed) {
     static const tn_rule rules[] = {
         {TN_OP_adaptive_avg_pool1d, average1d},
         {TN_OP_adaptive_avg_pool2d, average2d},
@@ -92,6 +92,5 @@ tenon_status tn_pass_spatial(tenon_graph *graph, bool *changed, void *user) {
         {TN_OP_adaptive_max_pool2d, maximum2d},
         {TN_OP_view, shuffle},
     };
-    (void)user;
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }

@@ -222,7 +222,6 @@ static const tn_rule rules[] = {
     {TN_OP_tile, repeat},
 };
 
-tenon_status tn_pass_views(tenon_graph *graph, bool *changed, void *user) {
-    (void)user;
+tenon_status tn_pass_views(tenon_graph *graph, bool *changed) {
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }

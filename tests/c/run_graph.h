@@ -2,6 +2,7 @@
 #ifndef RUN_GRAPH_H
 #define RUN_GRAPH_H
 
+#include "suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,14 +61,6 @@ static inline void check_floats(const tenon_view *view, const float *want, int64
     for (int64_t i = 0; i < count; i++)
         ck_assert_msg(((const float *)view->data)[i] == want[i], "element %d is %g, not %g", (int)i,
                       ((const float *)view->data)[i], want[i]);
-}
-
-static inline int run_suite(Suite *suite) {
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* Products, convolution, pooling, attention and resizing by hand: cases met in the field, and sizes
  * beyond the blocks of the kernels against plain loops in double. tests/c/test_op_cases.c compares
  * the ops themselves with PyTorch. */
+#include "suite.h"
 #include "text_node.h"
 #include <check.h>
 #include <math.h>
@@ -358,9 +359,5 @@ int main(void) {
     tcase_add_test(blocks, attention_of_many_blocks);
     suite_add_tcase(suite, field);
     suite_add_tcase(suite, blocks);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "core/expr.h"
 #include "core/schema.h"
 #include "core/tensor.h"
+#include "suite.h"
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -302,9 +303,5 @@ int main(void) {
     tcase_add_test(tests, maps_keep_names);
     tcase_add_test(tests, schemas_parse);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

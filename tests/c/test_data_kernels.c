@@ -1,6 +1,7 @@
 /* Reductions, softmax, norms, sorting, indexing and movement by hand: cases met in the field, bad
  * indices, sizes that depend on data, threads. tests/c/test_op_cases.c compares the ops themselves
  * with PyTorch. */
+#include "suite.h"
 #include "text_node.h"
 #include <check.h>
 #include <math.h>
@@ -334,9 +335,5 @@ int main(void) {
     tcase_add_test(tcase, test_repeat_of_many_dimensions);
     tcase_add_test(tcase, test_threads);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

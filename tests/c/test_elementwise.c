@@ -4,6 +4,7 @@
 #include "kernels/convert.h"
 #include "kernels/iterate.h"
 #include "run_node.h"
+#include "suite.h"
 #include <check.h>
 #include <math.h>
 #include <tenon/tenon.h>
@@ -357,9 +358,5 @@ int main(void) {
     tcase_add_test(tcase, floats_become_integers_safely);
     tcase_add_test(tcase, in_place_rule);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

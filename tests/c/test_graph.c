@@ -1,6 +1,7 @@
 /* Building, editing, verifying and binding graphs. */
 #include "core/graph.h"
 #include "core/infer.h"
+#include "suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -198,9 +199,5 @@ int main(void) {
     tcase_add_test(tests, lists_every_op);
     tcase_add_test(tests, holds_many_nodes);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite);
 }

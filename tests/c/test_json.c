@@ -2,6 +2,7 @@
 #include "core/graph.h"
 #include "core/tensor.h"
 #include "files.h"
+#include "suite.h"
 #include <check.h>
 #include <tenon/tenon.h>
 
@@ -348,9 +349,5 @@ int main(void) {
     tcase_add_test(tests, files_by_content);
     tcase_add_test(tests, damaged);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* Loaders with each of their allocations failing in turn: an error status each time, and nothing
  * leaks. */
 #include "files.h"
+#include "suite.h"
 #include <check.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -171,9 +172,5 @@ int main(void) {
     tcase_add_test(tests, json_and_text);
     tcase_add_test(tests, writing);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

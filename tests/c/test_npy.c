@@ -1,6 +1,7 @@
 /* Arrays in .npy files. */
 #include "core/tensor.h"
 #include "files.h"
+#include "suite.h"
 #include <check.h>
 #include <math.h>
 #include <tenon/tenon.h>
@@ -195,9 +196,5 @@ int main(void) {
     tcase_add_test(tests, refuses);
     tcase_add_test(tests, damaged);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
  * through the kernels at every ISA level, with one thread and two, into outputs of every layout,
  * and in place where the kernel allows it. */
 #include "run_node.h"
+#include "suite.h"
 #include <check.h>
 #include <cjson/cJSON.h>
 #include <dirent.h>
@@ -276,9 +277,5 @@ int main(void) {
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, test_file, 0, file_count);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner) + (file_count == 0);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

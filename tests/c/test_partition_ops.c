@@ -1,6 +1,7 @@
 /* Every op that maps to oneDNN Graph: it becomes one partition, which computes what its kernel
  * computes, at sizes even and odd, row-major and channels-last. */
 #include "partition_cases.h"
+#include "suite.h"
 
 #define C(expected, body) \
     { .name = expected, .partitions = expected, .text = G(body), ONEDNN }
@@ -438,9 +439,5 @@ int main(void) {
     tcase_add_loop_test(tcase, computes_resizings, 0, TN_COUNT(resizings));
     tcase_add_loop_test(tcase, computes_attentions, 0, TN_COUNT(attentions));
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
 #include "partition_cases.h"
 #include "partitions/order.h"
 #include "partitions/pool.h"
+#include "suite.h"
 #include <malloc.h>
 #include <omp.h>
 #include <pthread.h>
@@ -434,9 +435,5 @@ int main(void) {
     tcase_add_test(tcase, pools_memory);
     tcase_add_test(tcase, takes_long_chains);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* Partitions: what is found in small graphs, and that it computes what the kernels compute. */
 #include "partition_cases.h"
+#include "suite.h"
 
 /* ---- What fuses ---- */
 
@@ -200,9 +201,5 @@ int main(void) {
     tcase_add_loop_test(tcase, keeps_the_second_operand, 0, TN_COUNT(second_operands));
     tcase_add_loop_test(tcase, keeps_the_order_of_operands, 0, TN_COUNT(wrong_sides));
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

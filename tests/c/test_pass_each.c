@@ -1,6 +1,7 @@
 /* Every built-in pass: a graph before and after it, and one that looks alike and stays. What more
  * each does is in the suite of its family. */
 #include "pass_test.h"
+#include "suite.h"
 
 typedef struct example {
     const char *pass, *before, *after, *stays;
@@ -198,9 +199,5 @@ int main(void) {
     tcase_add_test(tests, every_pass_has_an_example);
     tcase_add_loop_test(tests, before_and_after, 0, (int)(sizeof examples / sizeof *examples));
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

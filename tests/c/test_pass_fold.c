@@ -2,6 +2,7 @@
  * itself. */
 #include "core/graph.h"
 #include "pass_test.h"
+#include "suite.h"
 #include <pthread.h>
 
 /* ---- Constants ---- */
@@ -432,9 +433,5 @@ int main(void) {
     tcase_add_test(tests, regions_around_convolutions_are_channels_last);
     tcase_add_test(tests, long_chains_need_little_stack);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

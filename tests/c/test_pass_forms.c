@@ -1,5 +1,6 @@
 /* Numbers as operands, second names of ops, copies, and attention masks. */
 #include "pass_test.h"
+#include "suite.h"
 
 typedef struct rewrite {
     const char *before, *after; /* NULL: it stays */
@@ -220,9 +221,5 @@ int main(void) {
     tcase_add_test(tests, layers_share_a_mask);
     tcase_add_test(tests, filled_scores_are_causal_attention);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

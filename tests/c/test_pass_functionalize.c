@@ -1,6 +1,7 @@
 /* In-place ops become values and write-backs. */
 #include "inplace_cases.h"
 #include "pass_test.h"
+#include "suite.h"
 
 START_TEST(in_place_is_a_value) {
     pass_check("graph g { input %x: float32[2]\n"
@@ -294,9 +295,5 @@ int main(void) {
     tcase_add_loop_test(tests, memory_is_shared_as_in_pytorch, 0,
                         (int)(sizeof inplace_cases / sizeof *inplace_cases));
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

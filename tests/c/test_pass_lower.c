@@ -2,6 +2,7 @@
  */
 #include "lower_cases.h"
 #include "pass_test.h"
+#include "suite.h"
 
 static void types_of(const tenon_graph *graph, char *text, size_t capacity) {
     size_t used = 0;
@@ -130,9 +131,5 @@ int main(void) {
     tcase_add_test(tests, what_cannot_be_lowered_is_refused);
     tcase_add_test(tests, odd_arguments_are_refused);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

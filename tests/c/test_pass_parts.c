@@ -1,5 +1,6 @@
 /* Slices, parts that are put together again, and chains of views and casts. */
 #include "pass_test.h"
+#include "suite.h"
 
 typedef struct rewrite {
     const char *before, *after; /* NULL: it stays */
@@ -169,9 +170,5 @@ int main(void) {
     tcase_add_test(tests, equal_slices_merge);
     tcase_add_test(tests, the_numbers_stay);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -1,5 +1,6 @@
 /* What was taken apart is found again, computes the same, and what only looks like it stays. */
 #include "pass_test.h"
+#include "suite.h"
 
 /* Inputs are constants, so that both ways can be computed; the recognisers do not fold. */
 #define X "const %x: float32[2, 5] = random(1, -4, 4)\n"
@@ -304,9 +305,5 @@ int main(void) {
     tcase_add_test(tests, layer_norm_needs_gamma_of_its_own_shape);
     tcase_add_loop_test(tests, attention, 0, (int)(sizeof attentions / sizeof *attentions));
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* What goes into constant weights: scales, transposes as strides, and projections of one input. */
 #include "core/graph.h"
 #include "pass_test.h"
+#include "suite.h"
 
 #define OUT "output \"o\" = %y }"
 #define LINEAR                                                                                \
@@ -197,9 +198,5 @@ int main(void) {
     tcase_add_loop_test(tests, projections_become_one, 0, COUNT(projections));
     tcase_add_loop_test(tests, layers_stay_apart, 0, COUNT(separate));
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

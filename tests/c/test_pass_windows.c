@@ -1,5 +1,6 @@
 /* Padding goes into convolutions and pools, where that changes nothing. */
 #include "pass_test.h"
+#include "suite.h"
 
 typedef struct rewrite {
     const char *before, *after; /* NULL: it stays */
@@ -134,9 +135,5 @@ int main(void) {
     tcase_add_test(tests, same_padding_of_even_kernels_is_one_convolution);
     tcase_add_test(tests, padded_convolutions_are_checked);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "core/tensor.h"
 #include "files.h"
 #include "load/json.h"
+#include "suite.h"
 #include <check.h>
 #include <glob.h>
 #include <math.h>
@@ -302,10 +303,5 @@ int main(void) {
     tcase_add_loop_test(tests, reference, 0, (int)files.gl_pathc);
     tcase_add_loop_test(tests, automatic, 0, (int)files.gl_pathc);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    globfree(&files);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -3,6 +3,7 @@
 #include "archive.h"
 #include "core/graph.h"
 #include "core/tensor.h"
+#include "suite.h"
 #include <check.h>
 #include <tenon/tenon.h>
 
@@ -494,9 +495,5 @@ int main(void) {
     tcase_add_loop_test(tests, changed_bytes_of_the_program, 0,
                         (int)(sizeof small / sizeof *small));
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* The text form: round trips, and messages that name the line. */
 #include "core/graph.h"
 #include "core/text.h"
+#include "suite.h"
 #include <check.h>
 #include <locale.h>
 #include <math.h>
@@ -290,9 +291,5 @@ int main(void) {
     tcase_add_test(tests, long_chains);
     tcase_add_test(tests, damaged_texts);
     suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
  * steps of a prime. */
 #include "kernels/vmath.h"
 #include "run_node.h"
+#include "suite.h"
 #include <check.h>
 #include <stdio.h>
 #include <tenon/tenon.h>
@@ -136,9 +137,5 @@ int main(void) {
     tcase_add_test(tcase, test_ends);
     tcase_add_test(tcase, test_gelu);
     suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }
