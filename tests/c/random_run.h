@@ -311,7 +311,7 @@ static double tolerance(const result *want, const result *noise, int noises, int
             moved = fmax(moved, fabs(a - b));
         }
     }
-    if (moved > (coarse ? 5e-2 : 1e-3) * scale)
+    if (moved > (coarse ? 5e-2 : 5e-5) * scale)
         return -1;
     if (!is_float)
         return 0;
