@@ -294,7 +294,8 @@ bool tn_same_shape(const tenon_view *a, const tenon_view *b) {
 
 const char *tn_shape_text(tenon_dtype dtype, int rank, const int64_t *shape, char *text,
                           size_t capacity) {
-    size_t used = (size_t)snprintf(text, capacity, "%s[", tenon_dtype_text(dtype));
+    const char *name = dtype == TENON_DTYPE_NONE ? "" : tenon_dtype_text(dtype);
+    size_t used = (size_t)snprintf(text, capacity, "%s[", name);
     for (int d = 0; d < rank && used < capacity; d++)
         used += (size_t)snprintf(text + used, capacity - used, shape[d] < 0 ? "%s?" : "%s%lld",
                                  d ? ", " : "", (long long)shape[d]);

@@ -51,7 +51,7 @@ int64_t tn_numel(int rank, const int64_t *shape);
 tenon_view tn_view_make(void *data, tenon_dtype dtype, int rank, const int64_t *shape);
 bool tn_view_is_channels_last(const tenon_view *view);
 bool tn_same_shape(const tenon_view *a, const tenon_view *b);
-/* "float32[2, 3]" into `text`; returns `text`. */
+/* "float32[2, 3]" into `text`, without a dtype "[2, 3]"; returns `text`. */
 const char *tn_shape_text(tenon_dtype dtype, int rank, const int64_t *shape, char *text,
                           size_t capacity);
 

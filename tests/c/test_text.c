@@ -178,6 +178,8 @@ START_TEST(refuses_with_the_line) {
     } cases[] = {
         {"", "t:1: a graph starts with", TENON_INVALID_FILE},
         {"graph g {", "t:1: an operator or a statement is missing at the end", TENON_INVALID_FILE},
+        {"graph g { input %x: float32[2, 3]\n input %y: int8[4]\n %z = aten.add.Tensor(%x, %y) }",
+         "shapes [2, 3] and int8[4] do not broadcast", TENON_INVALID_GRAPH},
         {"graph g {}\nx", "t:2: text after the graph", TENON_INVALID_FILE},
         {"graph g {\n\n%y = aten.alias(%x)}", "t:3: no value %x is known", TENON_INVALID_FILE},
         {"graph g {\ninput %x: float32[1, 1, 4, 4]\nconst %w: float32[1, 1, 3, 3, 3] = zeros\n"
