@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPEN = 24 }; /* ops before a binary one that are looked at */
-
 typedef struct finder {
     tn_builder b;
     tn_partitions *set;
@@ -157,107 +155,6 @@ static void ends(finder *f, tenon_node *node) {
     }
 }
 
-static int64_t elements_of(const tn_lt *t) {
-    int64_t count = 1;
-    for (int d = 0; d < t->rank; d++)
-        count *= t->shape[d];
-    return count;
-}
-
-/* Whether an operand has an element of its own for each of the result. */
-static bool is_whole(const tn_builder *b, const tn_lowered *op, int k) {
-    return elements_of(&b->tensors[op->in[k]]) == elements_of(&b->tensors[op->out[0]]);
-}
-
-/* Whether an operand changes along some of the leading dimensions, and not along others. */
-static bool is_patch(const tn_builder *b, const tn_lowered *op, int k) {
-    const tn_lt *x = &b->tensors[op->in[k]], *y = &b->tensors[op->out[0]];
-    bool changes = false, stays = false;
-    for (int d = 0; d < y->rank - 1; d++) {
-        int of_x = d - y->rank + x->rank;
-        if (y->shape[d] == 1)
-            continue;
-        if (of_x >= 0 && x->shape[of_x] != 1)
-            changes = true;
-        else
-            stays = true;
-    }
-    return changes && stays;
-}
-
-/* Whether an operand changes from channel to channel only, of images of one pixel. */
-static bool is_of_pixels(const tn_builder *b, const tn_lowered *op, int k) {
-    const tn_lt *y = &b->tensors[op->out[0]];
-    return y->rank > 2 && y->shape[0] > 1 && y->shape[1] > 1 &&
-           elements_of(y) == y->shape[0] * y->shape[1] &&
-           elements_of(&b->tensors[op->in[k]]) == y->shape[1];
-}
-
-/* A product of many matrices with one. */
-static bool shares_weight(const tn_builder *b, const tn_lowered *op) {
-    const tn_lt *w = &b->tensors[op->in[1]];
-    int64_t matrices = 1;
-    for (int d = 0; d < w->rank - 2; d++)
-        matrices *= w->shape[d];
-    return matrices == 1 && b->tensors[op->out[0]].rank > 2;
-}
-
-/* Why a binary op, whose operand `other` does not come from `before`, must not be fused with it. */
-static const tn_why *wrong_with(const tn_builder *b, const tn_lowered *op, int other,
-                                const tn_lowered *before) {
-    static const tn_why deconv = {TENON_REASON_ACCURACY,
-                                  "before 3.13 oneDNN computes a binary op behind a transposed "
-                                  "convolution wrongly"};
-    static const tn_why pool = {TENON_REASON_ACCURACY,
-                                "oneDNN 3.7 reads the other operand of a binary op behind a pool "
-                                "in the wrong places"};
-    static const tn_why norm = {TENON_REASON_ACCURACY,
-                                "oneDNN 3.7 loses what is added to the result of a LayerNorm"};
-    static const tn_why rows = {TENON_REASON_ACCURACY,
-                                "oneDNN 3.7 takes the rows of a product with one weight together, "
-                                "and misplaces an operand that is the same for some of them"};
-    switch (before->kind) {
-    case dnnl_graph_op_conv_transpose:
-        return b->caps->deconv_binary ? NULL : &deconv;
-    case dnnl_graph_op_max_pool:
-    case dnnl_graph_op_avg_pool:
-        return is_whole(b, op, other) ? &pool : NULL;
-    case dnnl_graph_op_layer_norm:
-        return op->kind == dnnl_graph_op_add && is_whole(b, op, other) ? &norm : NULL;
-    case dnnl_graph_op_matmul:
-        return is_patch(b, op, other) && shares_weight(b, before) ? &rows : NULL;
-    default:
-        return NULL;
-    }
-}
-
-/* Whether a binary op is computed wrongly when it is fused with what makes its operand `k`: a chain
- * of ops may lie between them, whose second operands may be chains too. */
-static const tn_why *wrong_behind(const tn_builder *b, const tn_lowered *op, int k) {
-    static const tn_why pixel = {TENON_REASON_ACCURACY,
-                                 "oneDNN 3.7 misplaces an operand for each channel of images of "
-                                 "one pixel"};
-    int32_t open[OPEN], at = b->tensors[op->in[k]].producer;
-    int count = 0, seen = 0;
-    if (at >= 0 && b->ops[at].kind != dnnl_graph_op_convolution && is_of_pixels(b, op, 1 - k))
-        return &pixel;
-    if (at >= 0)
-        open[count++] = at;
-    while (seen < count) {
-        const tn_lowered *before = &b->ops[open[seen++]];
-        const tn_why *why = wrong_with(b, op, 1 - k, before);
-        if (why)
-            return why;
-        bool starts = tn_kind_starts(before->kind);
-        for (int i = 0; !starts && i < before->in_count && i < 2 && count < OPEN; i++) {
-            at = b->tensors[before->in[i]].producer;
-            if (at >= 0)
-                open[count++] = at;
-        }
-    }
-    return NULL;
-}
-
 /* Keeps apart what this version would fuse wrongly, or slowly. */
 static void keep_apart(finder *f) {
     static const tn_why right = {TENON_REASON_ACCURACY,
@@ -287,7 +184,7 @@ static void keep_apart(finder *f) {
                 end(f, op->in[k], &by_row);
         }
         for (int k = 0; k < op->in_count; k++) {
-            const tn_why *why = wrong_behind(b, op, k);
+            const tn_why *why = tn_fuses_wrongly(b, op, k);
             if (why)
                 end(f, op->in[k], why);
         }

@@ -101,19 +101,19 @@ bool tn_kind_starts(dnnl_graph_op_kind_t kind) {
 #define MIN_ELEMENTS 8192
 #define MIN_CHAIN_ELEMENTS 65536
 
-static int64_t elements(const tn_builder *b, int32_t tensor) {
+int64_t tn_elements(const tn_builder *b, int32_t tensor) {
     return tn_numel(b->tensors[tensor].rank, b->tensors[tensor].shape);
 }
 
 /* Multiplications of a Convolution, ConvTranspose or MatMul. */
 static double products(const tn_builder *b, const tn_lowered *op) {
     const tn_lt *src = &b->tensors[op->in[0]], *weight = &b->tensors[op->in[1]];
-    double out = (double)elements(b, op->out[0]);
+    double out = (double)tn_elements(b, op->out[0]);
     if (op->kind == dnnl_graph_op_matmul)
         return out * (double)src->shape[src->rank - 1];
-    double taps = (double)elements(b, op->in[1]) / (double)weight->shape[0];
+    double taps = (double)tn_elements(b, op->in[1]) / (double)weight->shape[0];
     return op->kind == dnnl_graph_op_convolution ? out * taps
-                                                 : (double)elements(b, op->in[0]) * taps;
+                                                 : (double)tn_elements(b, op->in[0]) * taps;
 }
 
 /* What a partition has to do. */
@@ -129,8 +129,8 @@ static amount amount_of(const tn_builder *b, const int32_t *members, int32_t cou
     for (int32_t i = 0; i < count; i++) {
         const tn_lowered *op = &b->ops[members[i]];
         op_weight w = weight_of(op->kind);
-        int64_t size = elements(b, op->in[0]);
-        int64_t out = op->out_count ? elements(b, op->out[0]) : 0;
+        int64_t size = tn_elements(b, op->in[0]);
+        int64_t out = op->out_count ? tn_elements(b, op->out[0]) : 0;
         size = size > out ? size : out;
         a.largest = size > a.largest ? size : a.largest;
         a.heavy |= w == HEAVY;
@@ -208,7 +208,7 @@ bool tn_fuses_slowly(const tn_builder *b, const tn_lowered *op) {
         /* Behind a product with a matrix, an operand that changes from row to row only. */
         const tn_lt *other = &b->tensors[op->in[1 - k]], *out = &b->tensors[op->out[0]];
         bool by_row = other->rank > 0 && other->shape[other->rank - 1] == 1 &&
-                      out->shape[out->rank - 1] > 1 && elements(b, op->in[1 - k]) > 1;
+                      out->shape[out->rank - 1] > 1 && tn_elements(b, op->in[1 - k]) > 1;
         for (int step = 0; by_row && step < b->caps->chain && at >= 0; step++) {
             const tn_lowered *before = &b->ops[at];
             if (before->kind == dnnl_graph_op_matmul && b->tensors[before->in[1]].rank == 2)

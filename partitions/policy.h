@@ -16,12 +16,22 @@ const tn_why *tn_starts_slowly(const tn_builder *b, const int32_t *members, int3
  * operands. */
 bool tn_fuses_slowly(const tn_builder *b, const tn_lowered *op);
 
+/* Elements of one of the builder's tensors. */
+int64_t tn_elements(const tn_builder *b, int32_t tensor);
+
 /* Add, Multiply and so on: ops of two operands that fuse behind others. */
 bool tn_kind_binary(dnnl_graph_op_kind_t kind);
 
 /* Ops that oneDNN fuses others behind, but hardly ever behind others: products, norms, poolings,
  * reductions. */
 bool tn_kind_starts(dnnl_graph_op_kind_t kind);
+
+/* ---- wrong.c ---- */
+
+/* Why a binary op must not be fused with what makes its operand `k`, since it would be computed
+ * wrongly; NULL when it may. A chain of ops may lie between the two, whose second operands may be
+ * chains too. */
+const tn_why *tn_fuses_wrongly(const tn_builder *b, const tn_lowered *op, int k);
 
 /* ---- why.c ---- */
 
