@@ -551,8 +551,8 @@ static tenon_status check_output(const char *name, tenon_arg arg) {
 }
 
 tenon_status tenon_graph_set_output(tenon_graph *graph, int index, tenon_arg arg) {
-    tenon_arg *kept;
-    tn_use *use;
+    tenon_arg *kept = NULL;
+    tn_use *use = NULL;
     graph->edits++;
     if (index < 0 || index >= graph->output_count)
         return tn_fail(TENON_INVALID_ARGUMENT, "graph '%s': there is no output %d of %d",

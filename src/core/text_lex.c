@@ -247,7 +247,7 @@ tenon_status tn_lex_number(tn_lexer *lex, tn_token *out) {
 }
 
 tenon_status tn_lex_literal(tn_lexer *lex, tenon_arg *out) {
-    const char *word;
+    const char *word = "";
     if (tn_lex_peek(lex, "\"")) {
         TN_TRY(tn_lex_string(lex, &word));
         *out = tenon_arg_string(word);
@@ -272,7 +272,7 @@ tenon_status tn_lex_literal(tn_lexer *lex, tenon_arg *out) {
 
 tenon_status tn_lex_arg_place(tn_lexer *lex, const tn_op *op, int *position, bool *named,
                               int *index) {
-    const char *name;
+    const char *name = "";
     *index = (*position)++;
     if (tn_lex_accept_name_before(lex, '=', &name)) {
         *named = true;
