@@ -1,6 +1,7 @@
 /* Running passes: what is checked, logged and recorded around each. */
 #include "core/fail.h"
 #include "core/graph.h"
+#include "core/profile.h"
 #include "core/text_diff.h"
 #include "fusion/passes_list.h"
 #include <stdlib.h>
@@ -120,7 +121,11 @@ static tenon_status call_pass(const tenon_pass *pass, const runner *r, tenon_gra
                               .sample_count = graph->input_count,
                               .pass = pass};
     tn_user_enter();
+    tn_profile_token token = {0};
+    if (tn_profile_on(TN_PROFILE_EVENTS))
+        token = tn_profile_begin(TENON_EVENT_PASS, pass->name, NULL, 0);
     tenon_status status = tn_user_leave(pass->run(call));
+    tn_profile_end(token);
     call->samples = NULL;
     free(samples);
     return status;

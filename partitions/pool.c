@@ -1,4 +1,5 @@
 #include "partitions/pool.h"
+#include "core/profile.h"
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 typedef struct header {
     struct header *next; /* in the free list */
     void *block;
+    size_t size; /* of its class */
     int size_class;
 } header;
 
@@ -48,8 +50,10 @@ void *tn_pool_alloc(size_t size, size_t alignment) {
         if (kept)
             free_lists[size_class] = kept->next;
         pthread_mutex_unlock(&lock);
-        if (kept)
+        if (kept) {
+            tn_profile_memory((int64_t)rounded);
             return (char *)kept + HEADER;
+        }
     }
     size_t room = alignment <= HEADER ? HEADER : alignment;
     size_t whole = (rounded + 2 * room - 1) / room * room;
@@ -62,7 +66,8 @@ void *tn_pool_alloc(size_t size, size_t alignment) {
         return NULL;
     header *made = (header *)(void *)(block + room - HEADER);
     /* A block of a larger alignment is as good as another one afterwards. */
-    *made = (header){.block = block, .size_class = size_class};
+    *made = (header){.block = block, .size = rounded, .size_class = size_class};
+    tn_profile_memory((int64_t)rounded);
     return block + room;
 }
 
@@ -70,6 +75,7 @@ void tn_pool_free(void *memory) {
     if (!memory)
         return;
     header *freed = (header *)(void *)((char *)memory - HEADER);
+    tn_profile_memory(-(int64_t)freed->size);
     pthread_mutex_lock(&lock);
     freed->next = free_lists[freed->size_class];
     free_lists[freed->size_class] = freed;

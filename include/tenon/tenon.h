@@ -11,6 +11,7 @@
 #include <tenon/pass.h>
 #include <tenon/pattern.h>
 #include <tenon/plugin.h>
+#include <tenon/profiler.h>
 #include <tenon/session.h>
 #include <tenon/status.h>
 #include <tenon/tensor.h>

@@ -1,4 +1,5 @@
 #include "core/kernel.h"
+#include "core/profile.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ void *tn_call_scratch(tn_call *call, size_t size) {
             scratch->blocks = best;
         }
         free(best->data);
+        tn_profile_memory(-(int64_t)best->size);
         best->data = NULL;
         best->size = 0;
         size_t rounded = (size + 63) & ~(size_t)63;
@@ -38,6 +40,7 @@ void *tn_call_scratch(tn_call *call, size_t size) {
             return NULL;
         }
         best->size = rounded;
+        tn_profile_memory((int64_t)rounded);
     }
     best->taken = true;
     return best->data;
@@ -51,6 +54,7 @@ void tn_scratch_reset(tn_scratch *scratch) {
 void tn_scratch_free(tn_scratch *scratch) {
     while (scratch->blocks) {
         tn_scratch_block *next = scratch->blocks->next;
+        tn_profile_memory(-(int64_t)scratch->blocks->size);
         free(scratch->blocks->data);
         free(scratch->blocks);
         scratch->blocks = next;

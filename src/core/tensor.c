@@ -1,5 +1,6 @@
 #include "core/tensor.h"
 #include "core/fail.h"
+#include "core/profile.h"
 #include "core/util.h"
 #include <math.h>
 #include <stdio.h>
@@ -329,6 +330,8 @@ tenon_status tn_storage_alloc(size_t size, tn_storage **out) {
     tenon_status status = tn_storage_create(data, size, free, data, out);
     if (status != TENON_OK)
         free(data);
+    else
+        tn_profile_memory((int64_t)size);
     return status;
 }
 
@@ -341,6 +344,8 @@ void tn_storage_drop(tn_storage **storage) {
     tn_storage *s = *storage;
     *storage = NULL;
     if (s && atomic_fetch_sub(&s->shares, 1) == 1) {
+        if (s->release == free)
+            tn_profile_memory(-(int64_t)s->size);
         if (s->release)
             s->release(s->user);
         free(s);

@@ -1,5 +1,6 @@
 /* tenon_load: which kind of file it is decides its content. */
 #include "core/fail.h"
+#include "core/profile.h"
 #include "core/tensor.h"
 #include "load/map_file.h"
 #include <stdlib.h>
@@ -21,7 +22,7 @@ static bool starts(const tn_storage *file, size_t at, const char *mark, size_t l
     return file->size - at >= length && memcmp((const char *)file->data + at, mark, length) == 0;
 }
 
-tenon_status tenon_load(const char *path, tenon_graph **out) {
+static tenon_status load(const char *path, tenon_graph **out) {
     tn_storage *file = NULL;
     TN_TRY(tn_map_file(path, &file));
     size_t at = 0;
@@ -44,5 +45,14 @@ tenon_status tenon_load(const char *path, tenon_graph **out) {
                     "exported with torch.export.save",
                     path);
     tn_storage_drop(&file);
+    return status;
+}
+
+tenon_status tenon_load(const char *path, tenon_graph **out) {
+    tn_profile_token token = {0};
+    if (tn_profile_on(TN_PROFILE_EVENTS))
+        token = tn_profile_begin(TENON_EVENT_LOAD, path, NULL, 0);
+    tenon_status status = load(path, out);
+    tn_profile_end(token);
     return status;
 }

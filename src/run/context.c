@@ -1,6 +1,7 @@
 /* Contexts: memory, state, and the checks and commits around a run. */
 #include "run/context.h"
 #include "core/fail.h"
+#include "core/profile.h"
 #include "run/offsets.h"
 #include "run/threads.h"
 #include <stdlib.h>
@@ -8,17 +9,24 @@
 
 /* ---- Memory ---- */
 
+static void memory_release(tn_memory *memory) {
+    if (memory->data)
+        tn_profile_memory(-(int64_t)memory->size);
+    free(memory->data);
+    *memory = (tn_memory){0};
+}
+
 /* Makes room; what was there is lost. */
 static tenon_status memory_reserve(tn_memory *memory, int64_t size) {
     size_t bytes = ((size_t)size + TN_ALIGN) / TN_ALIGN * TN_ALIGN;
     if (memory->data && memory->size >= bytes)
         return TENON_OK;
-    free(memory->data);
-    memory->size = 0;
+    memory_release(memory);
     memory->data = aligned_alloc(TN_ALIGN, bytes);
     if (!memory->data)
         return tn_no_memory();
     memory->size = bytes;
+    tn_profile_memory((int64_t)bytes);
     return TENON_OK;
 }
 
@@ -75,16 +83,16 @@ void tenon_context_destroy(tenon_context **pointer) {
         tn_storage_drop(&context->states[i].next);
     }
     for (int32_t i = 0; context->inputs && i < context->session->graph->input_count; i++)
-        free(context->inputs[i].data);
+        memory_release(&context->inputs[i]);
     for (int32_t i = 0; context->outputs && i < context->session->graph->output_count; i++)
-        free(context->outputs[i].data);
+        memory_release(&context->outputs[i]);
     free(context->instances);
     free(context->states);
     free(context->inputs);
     free(context->outputs);
     free(context->direct);
     free(context->wanted);
-    free(context->arena.data);
+    memory_release(&context->arena);
     tn_scratch_free(&context->scratch);
     tenon_session *session = context->session;
     free(context);
@@ -371,8 +379,8 @@ static tenon_status run_steps(void *user) {
     return tn_instance_run(context->current, &context->scratch, context->timing);
 }
 
-tenon_status tenon_context_run(tenon_context *context, const tenon_view *inputs, int input_count,
-                               tenon_view *outputs, int output_count) {
+static tenon_status run(tenon_context *context, const tenon_view *inputs, int input_count,
+                        tenon_view *outputs, int output_count) {
     context->timed = false;
     if (context->session->options.dry_run)
         return tn_fail(TENON_UNSUPPORTED,
@@ -397,6 +405,25 @@ tenon_status tenon_context_run(tenon_context *context, const tenon_view *inputs,
     if (!atomic_exchange(&plan->ran, true))
         tn_plan_forget_weights(plan);
     return TENON_OK;
+}
+
+static void share_session(void *session) {
+    tn_session_share(session);
+}
+
+static void drop_session(void *session) {
+    tn_session_drop(session);
+}
+
+tenon_status tenon_context_run(tenon_context *context, const tenon_view *inputs, int input_count,
+                               tenon_view *outputs, int output_count) {
+    if (!tn_profile_on(TN_PROFILE_EVENTS))
+        return run(context, inputs, input_count, outputs, output_count);
+    tn_profile_hold(context->session, share_session, drop_session);
+    tn_profile_token token = tn_profile_begin(TENON_EVENT_RUN, "tenon_context_run", NULL, 0);
+    tenon_status status = run(context, inputs, input_count, outputs, output_count);
+    tn_profile_end(token);
+    return status;
 }
 
 /* ---- State ---- */

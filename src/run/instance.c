@@ -1,5 +1,6 @@
 /* Plans bound to contexts. */
 #include "core/fail.h"
+#include "core/profile.h"
 #include "run/context.h"
 #include <stdlib.h>
 #include <time.h>
@@ -152,18 +153,43 @@ static int64_t now(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+static void share_plan(void *plan) {
+    tn_plan_share(plan);
+}
+
+static void drop_plan(void *plan) {
+    tn_plan *dropped = plan;
+    tn_plan_drop(&dropped);
+}
+
+/* Begins the event of a step. */
+static tn_profile_token mark(const tn_instance *instance, int32_t index) {
+    const tn_step *step = &instance->plan->steps[index];
+    tn_profile_hold(instance->plan, share_plan, drop_plan);
+    return tn_profile_begin(step->partition ? TENON_EVENT_ONEDNN
+                            : step->copy    ? TENON_EVENT_COPY
+                                            : TENON_EVENT_KERNEL,
+                            step->partition ? step->partition->ops : step->node->op->name,
+                            instance->plan, index);
+}
+
 tenon_status tn_instance_run(tn_instance *instance, tn_scratch *scratch, bool timing) {
     for (int32_t s = 0; s < instance->plan->step_count; s++) {
         tn_bound_step *step = &instance->steps[s];
+        tn_profile_token token = {0};
+        if (tn_profile_on(TN_PROFILE_EVENTS))
+            token = mark(instance, s);
         int64_t start = timing ? now() : 0;
-        if (step->kernel) {
-            TN_TRY(step->kernel(&step->call));
-            tn_scratch_reset(scratch);
-        } else {
-            TN_TRY(tn_partition_execute(step->partition, step->in, step->out));
-        }
+        tenon_status status = step->kernel
+                                  ? step->kernel(&step->call)
+                                  : tn_partition_execute(step->partition, step->in, step->out);
         if (timing)
             instance->times[s] = now() - start;
+        if (token.recording)
+            tn_profile_end(token);
+        TN_TRY(status);
+        if (step->kernel)
+            tn_scratch_reset(scratch);
     }
     return TENON_OK;
 }

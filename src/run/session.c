@@ -1,6 +1,7 @@
 /* Sessions: options, passes, and compiled shapes. */
 #include "run/session.h"
 #include "core/fail.h"
+#include "core/profile.h"
 #include "fusion/bf16.h"
 #include "fusion/pipeline.h"
 #include "run/threads.h"
@@ -265,8 +266,12 @@ static tenon_status compile(void *user) {
 static tenon_status compile_plan(tenon_session *session, const tenon_view *inputs, int input_count,
                                  tn_plan **out) {
     job j = {.session = session, .inputs = inputs};
+    tn_profile_token token = {0};
     TN_TRY(tn_graph_specialize(session->graph, inputs, input_count, &j.graph));
+    if (tn_profile_on(TN_PROFILE_EVENTS))
+        token = tn_profile_begin(TENON_EVENT_COMPILE, session->graph->name, NULL, 0);
     tenon_status status = tn_threads_run(session->options.threads, false, compile, &j);
+    tn_profile_end(token);
     if (status != TENON_OK) {
         tenon_graph_destroy(&j.graph);
         return status;

@@ -1,0 +1,87 @@
+/* Recording what runs. The profiler (src/profiler) starts and collects recordings; everything else
+ * only marks where its events begin and end, which costs one branch when nothing records. */
+#ifndef TN_PROFILE_H
+#define TN_PROFILE_H
+
+#include "core/util.h"
+#include <stdatomic.h>
+#include <tenon/profiler.h>
+
+enum { TN_PROFILE_EVENTS = 1, TN_PROFILE_MEMORY = 2, TN_PROFILE_STACK = 4 };
+
+extern atomic_uint tn_profile_flags; /* 0: nothing records */
+
+static inline bool tn_profile_on(unsigned flags) {
+    return (atomic_load_explicit(&tn_profile_flags, memory_order_relaxed) & flags) != 0;
+}
+
+/* An open event. */
+typedef struct tn_profile_token {
+    uint32_t recording; /* 0: none */
+    int32_t index;
+} tn_profile_token;
+
+/* Begins an event on this thread. `name` is copied. `subject` and `index` say what it is about
+ * (plans: the step); the subject must be held. Thread-safe. */
+tn_profile_token tn_profile_begin(tenon_event_kind kind, const char *name, const void *subject,
+                                  int32_t index);
+/* Ends it, on the same thread. */
+void tn_profile_end(tn_profile_token token);
+/* Ends the innermost event of that kind that is open on this thread. */
+void tn_profile_end_kind(tenon_event_kind kind);
+
+/* Keeps `object` until the recording goes: `share` is called now, unless this thread's recording
+ * holds it already, and `drop` later. */
+void tn_profile_hold(void *object, void (*share)(void *object), void (*drop)(void *object));
+
+/* Bytes that were allocated, or released (below 0). */
+void tn_profile_memory_changed(int64_t bytes);
+static inline void tn_profile_memory(int64_t bytes) {
+    if (tn_profile_on(TN_PROFILE_MEMORY))
+        tn_profile_memory_changed(bytes);
+}
+
+/* ---- For the profiler ---- */
+
+typedef struct tn_event {
+    int64_t begin, end; /* nanoseconds since 1970; end 0: still open */
+    const char *name;
+    const void *subject;
+    void **frames; /* the caller's, innermost first, as backtrace() gives them */
+    int32_t frame_count;
+    int32_t index;
+    int32_t parent; /* among the thread's events, -1: none */
+    tenon_event_kind kind;
+} tn_event;
+
+typedef struct tn_memory_change {
+    int64_t time, bytes;
+    int32_t event; /* the innermost one that was open, or -1 */
+} tn_memory_change;
+
+typedef struct tn_held {
+    void *object;
+    void (*drop)(void *object);
+} tn_held;
+
+/* What one thread recorded. */
+typedef struct tn_thread_events {
+    int64_t thread;
+    tn_event *events;
+    tn_memory_change *changes;
+    tn_held *held;
+    int32_t event_count, change_count, held_count;
+    int64_t lost; /* events for which memory was out */
+    tn_arena arena;
+    struct tn_thread_events *next;
+} tn_thread_events;
+
+/* Begins a recording; the caller sees to it that none runs. */
+void tn_profile_start(unsigned flags);
+/* Ends it, and gives what each thread recorded, which the caller frees. Open events end now. */
+tn_thread_events *tn_profile_collect(void);
+void tn_profile_free(tn_thread_events **events);
+/* Nanoseconds since 1970, from a clock that never steps back. */
+int64_t tn_profile_now(void);
+
+#endif
