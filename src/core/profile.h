@@ -34,6 +34,11 @@ void tn_profile_end_kind(tenon_event_kind kind);
  * holds it already, and `drop` later. */
 void tn_profile_hold(void *object, void (*share)(void *object), void (*drop)(void *object));
 
+/* A thread that works for another, which waits for it, records as that one: it calls
+ * tn_profile_lend with what tn_profile_borrow gave there (NULL: nothing records). */
+void *tn_profile_borrow(void);
+void tn_profile_lend(void *log);
+
 /* Bytes that were allocated, or released (below 0). */
 void tn_profile_memory_changed(int64_t bytes);
 static inline void tn_profile_memory(int64_t bytes) {

@@ -1,5 +1,6 @@
 #include "run/threads.h"
 #include "core/fail.h"
+#include "core/profile.h"
 #include <hwloc.h>
 #include <omp.h>
 #include <pthread.h>
@@ -198,6 +199,7 @@ typedef struct job {
     void *user;
     tenon_status status;
     char *message; /* of the failure, for the thread that waits */
+    void *log;     /* of what it records */
 } job;
 
 static tenon_status run_here(const job *j) {
@@ -221,6 +223,7 @@ static tenon_status run_here(const job *j) {
 
 static void *run_job(void *user) {
     job *j = user;
+    tn_profile_lend(j->log);
     j->status = run_here(j);
     if (j->status != TENON_OK)
         j->message = strdup(tenon_last_error());
@@ -228,11 +231,12 @@ static void *run_job(void *user) {
 }
 
 tenon_status tn_threads_run(int threads, bool flush, tenon_status (*work)(void *user), void *user) {
-    job j = {threads, flush, work, user, TENON_OK, NULL};
+    job j = {.threads = threads, .flush = flush, .work = work, .user = user};
     if (threads == 1 || (!team_lost && !omp_in_parallel()))
         return run_here(&j);
     /* A new thread has no team yet, so it starts workers of its own. */
     pthread_t thread;
+    j.log = tn_profile_borrow();
     if (pthread_create(&thread, NULL, run_job, &j) != 0)
         return tn_fail(TENON_RUN_FAILED, "%s: no thread could be started",
                        team_lost ? "run in a forked process"
