@@ -16,7 +16,7 @@ MAY_INCLUDE = {
     "kernels": {"tenon", "core", "kernels"},
     "partitions": {"tenon", "core", "partitions"},
     "src/run": {"tenon", "core", "load", "fusion", "kernels", "partitions", "run"},
-    "src/profiler": {"tenon", "core", "partitions", "run", "profiler"},
+    "src/profiler": {"tenon", "core", "load", "partitions", "run", "profiler"},
     "src/cli": {"tenon", "."},
     "bench": {"tenon", "."},
     "examples": {"tenon", "."},
