@@ -45,7 +45,7 @@ static void clean_up(tn_writer *w) {
 }
 
 tenon_status tn_writer_open(tn_writer *w, const char *path) {
-    int fd;
+    int fd = -1;
     *w = (tn_writer){0};
     /* A link stays: the file that it leads to is replaced. */
     w->path = realpath(path, NULL);
