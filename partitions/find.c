@@ -43,6 +43,8 @@ static tenon_status set_alone(tenon_node *node, const tn_why *why) {
 /* ---- Lowering ---- */
 
 static tenon_status lower(finder *f) {
+    static const tn_why split = {TENON_REASON_SPLIT_OPS,
+                                 "split_ops was asked for, so that each node is a step by itself"};
     tn_builder *b = &f->b;
     for (tenon_node *node = f->first; node != f->end; node = node->next) {
         int32_t ops = b->op_count;
@@ -60,6 +62,8 @@ static tenon_status lower(finder *f) {
             }
             tn_why_operands(b, node);
             TN_TRY(put_outside(node, &b->refusal));
+        } else if (b->options->split_ops) {
+            TN_TRY(set_alone(node, &split));
         }
         if (b->failed)
             return tn_no_memory();

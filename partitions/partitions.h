@@ -20,8 +20,9 @@ typedef struct tn_partition_options {
     bool pack_weights;           /* keep weights packed: faster, for a second copy of each weight */
     tn_partition_family *family; /* of a model of which several shapes are compiled; NULL: none.
                                   * Sets of one family may be created by several threads */
-    tn_isa isa;   /* cap on oneDNN's ISA; it holds for the process from the first call on */
-    bool dry_run; /* finds partitions, but compiles none: they cannot be executed */
+    tn_isa isa;     /* cap on oneDNN's ISA; it holds for the process from the first call on */
+    bool dry_run;   /* finds partitions, but compiles none: they cannot be executed */
+    bool split_ops; /* a partition computes one node */
 } tn_partition_options;
 
 /* Output `out` may be given the memory of input `in` when nothing reads that input afterwards.

@@ -60,6 +60,7 @@ extern "C" {
     X(SPLIT, "split", "try a newer oneDNN: this one does not fuse the ops that the node takes")    \
     X(CIRCLE, "circle", "nothing to do: fused, the steps would wait for each other")               \
     X(BACKEND, "backend", "choose the backend auto or onednn")                                     \
+    X(SPLIT_OPS, "split-ops", "leave split_ops off")                                               \
     /* Copies that were inserted. */                                                               \
     X(LAYOUT_COPY, "layout-copy",                                                                  \
       "reorder or drop the views before: strides cannot express them together")                    \

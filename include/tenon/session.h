@@ -52,8 +52,10 @@ typedef struct tenon_session_options {
     bool keep_denormals; /* false: runs flush denormals to zero, and leave the caller's mode as
                             found */
     tenon_bf16_fallback bf16_fallback;
-    bool dry_run; /* plans only: nothing is compiled or packed, for explain.h to tell; running is
-                     UNSUPPORTED */
+    bool dry_run;   /* plans only: nothing is compiled or packed, for explain.h to tell; running is
+                       UNSUPPORTED */
+    bool split_ops; /* each node is a step by itself, nothing is fused: slower, to profile what each
+                       costs alone */
 } tenon_session_options;
 
 typedef struct tenon_session tenon_session;

@@ -556,10 +556,12 @@ static tenon_status make(planner *p, const tenon_view *inputs) {
                                     .pack_weights = true,
                                     .family = p->options->family,
                                     .isa = p->options->isa,
-                                    .dry_run = p->options->dry_run};
+                                    .dry_run = p->options->dry_run,
+                                    .split_ops = p->options->split_ops};
     TN_TRY(tn_layout_make(plan->graph, &p->layout));
     plan->threads = options.threads = choose_threads(p);
     plan->dry_run = options.dry_run;
+    plan->split_ops = options.split_ops;
     TN_TRY(tn_partitions_create(plan->graph, p->layout.views, &options, &plan->partitions));
     plan->views = p->layout.views;
     p->layout.views = NULL;

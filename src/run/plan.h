@@ -97,6 +97,7 @@ typedef struct tn_plan {
     int64_t arena_bytes, operand_count;
     int threads;
     bool dry_run;    /* nothing is compiled: it cannot run */
+    bool split_ops;  /* nothing was fused */
     atomic_bool ran; /* once at least */
 } tn_plan;
 
@@ -107,6 +108,7 @@ typedef struct tn_plan_options {
     tn_partition_family *family; /* of a model with several shapes; NULL for one */
     bool reuse;                  /* share memory between values; off only to find faults */
     bool dry_run;                /* compile nothing */
+    bool split_ops;              /* fuse nothing */
     const char *const *states;   /* names of the session's buffers */
     int32_t state_count;
 } tn_plan_options;

@@ -82,7 +82,8 @@ static tenon_status take_options(tenon_session *session, const tenon_session_opt
                                               .isa = isa,
                                               .threads = options->threads,
                                               .reuse = true,
-                                              .dry_run = options->dry_run};
+                                              .dry_run = options->dry_run,
+                                              .split_ops = options->split_ops};
     return take_precision(session);
 }
 
