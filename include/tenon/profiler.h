@@ -6,7 +6,8 @@
  *     tenon_profiler_start(profiler);
  *     tenon_context_run(...);                    any runs of any sessions, on any threads
  *     tenon_profiler_stop(profiler);
- *     tenon_profiler_table(profiler, NULL, &text);
+ *     tenon_profiler_key_averages(profiler, NULL, &averages);
+ *     tenon_averages_table(averages, NULL, &text);
  *     tenon_profiler_export_chrome_trace(profiler, "trace.json.gz");
  *     tenon_profiler_destroy(&profiler);
  *
@@ -165,49 +166,94 @@ TENON_API bool tenon_profiler_get_memory(const tenon_profiler *profiler, int ind
  */
 
 typedef struct tenon_average {
-    const char *name;
-    const char *shapes; /* when grouped by them */
-    const char *stack;  /* when grouped by it */
+    const char *name;   /* of steps of the schedule "ProfilerStep*" */
+    const char *shapes; /* when grouped by them; "" otherwise */
+    const char *stack;  /* when grouped by it: its first lines */
     const char *module; /* when grouped by it */
     int64_t count;
-    int64_t self_cpu_ns, cpu_ns; /* sums; an event within one of the same name counts once */
+    int64_t self_cpu_ns, cpu_ns; /* sums; in cpu_ns and memory an event within one of the same
+                                    group counts once, as part of that */
     int64_t self_memory, memory;
     double flops;
 } tenon_average;
 
 typedef struct tenon_group_options {
-    bool by_input_shape;
-    int by_stack_n; /* lines of the stack that must be equal; 0: not grouped by it */
-    bool by_module;
+    bool by_input_shape; /* needs record_shapes */
+    int by_stack_n;      /* lines of the stack that must be equal, which needs with_stack; 0: not
+                            grouped by it */
+    bool by_module;      /* needs with_modules or with_stack */
 } tenon_group_options;
 
 typedef struct tenon_averages tenon_averages;
 
 /* Events summed up by name, and by what `options` (may be NULL) says, in order of first
- * appearance. The result stands by itself; the recording is not changed. */
+ * appearance; ranges of the user's are kept apart from other events of the same name. The result
+ * stands by itself; the recording is not changed. INVALID_ARGUMENT when by_stack_n is negative. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_profiler_key_averages(
     const tenon_profiler *profiler, const tenon_group_options *options, tenon_averages **out);
 TENON_API void tenon_averages_destroy(tenon_averages **averages);
 TENON_API int tenon_averages_count(const tenon_averages *averages);
 TENON_API bool tenon_averages_get(const tenon_averages *averages, int index, tenon_average *out);
+/* The sum of all of them, under the name "Total". */
+TENON_API void tenon_averages_total(const tenon_averages *averages, tenon_average *out);
 
 typedef struct tenon_table_options {
-    /* "cpu_time", "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage",
-     * "self_cpu_memory_usage", "count", "flops"; NULL: in order of appearance. Largest first. */
+    /* "cpu_time" (the average), "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage",
+     * "self_cpu_memory_usage", "count", "flops", or "key" (the name); NULL: in order of appearance.
+     * Largest first. */
     const char *sort_by;
     int row_limit;               /* 0: 100; -1: all */
-    int max_name_column_width;   /* 0: 55 */
-    int max_shapes_column_width; /* 0: 80 */
-    int max_src_column_width;    /* 0: 75 */
-    bool top_level_events_only;
+    int max_name_column_width;   /* 0: 55; -1: as wide as it takes; otherwise at least 4 */
+    int max_shapes_column_width; /* 0: 80; likewise */
+    int max_src_column_width;    /* 0: 75; likewise */
+    bool top_level_events_only;  /* those whose first event ran within no other */
+    const char *header;          /* a line above the table, may be NULL */
+    const char *time_unit;       /* "s", "ms" or "us"; NULL: the one that fits each number */
 } tenon_table_options;
 
-/* The averages as PyTorch prints them. INVALID_ARGUMENT names a key that there is none of; what
- * belongs to CUDA is refused as such. `options` may be NULL. The caller frees `*out` with
- * tenon_string_free. */
+/* The averages as PyTorch prints them; "" when there are none. INVALID_ARGUMENT names a key that
+ * there is none of, and lists those that there are; what belongs to CUDA and other devices is
+ * refused as such. `options` may be NULL. The caller frees `*out` with tenon_string_free. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_averages_table(const tenon_averages *averages,
                                                              const tenon_table_options *options,
                                                              char **out);
+
+/* ---- Modules
+ * ------------------------------------------------------------------------------------------------
+ */
+
+/* What the nodes of one nn.Module of the source model took. A step of several nodes (a oneDNN
+ * partition) may span modules: its time is shared out among its nodes, in proportion to their
+ * floating-point operations plus 8 for each byte that they read from outside the step or write for
+ * others. Such times are estimates; sessions made with split_ops need none. */
+typedef struct tenon_module_time {
+    const char *path;     /* "layer1.0.conv1"; "": the model, and what has no module */
+    int depth;            /* components of the path */
+    int parent;           /* index of the module that it is in; -1 of the model */
+    int64_t count;        /* runs of nodes directly in it */
+    int64_t self_ns;      /* of nodes directly in it */
+    int64_t total_ns;     /* with the modules in it */
+    int64_t estimated_ns; /* of total_ns: by shares of steps that span modules */
+    double flops;         /* with the modules in it; 0 without with_flops */
+} tenon_module_time;
+
+typedef struct tenon_module_times tenon_module_times;
+
+/* The modules of all steps of the last recording: each before those in it, in order of first
+ * appearance. Item 0 is the model, whose total is the time of all steps. Only the first 64
+ * components of a path count. The result stands by itself. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_profiler_module_times(const tenon_profiler *profiler,
+                                                                    tenon_module_times **out);
+TENON_API void tenon_module_times_destroy(tenon_module_times **times);
+TENON_API int tenon_module_times_count(const tenon_module_times *times);
+TENON_API bool tenon_module_times_get(const tenon_module_times *times, int index,
+                                      tenon_module_time *out);
+/* Whether sessions made with split_ops ran. */
+TENON_API bool tenon_module_times_perturbed(const tenon_module_times *times);
+/* The tree as text. `row_limit`: 0: 100; -1: all. The caller frees `*out` with tenon_string_free.
+ */
+TENON_API TENON_MUST_CHECK tenon_status tenon_module_times_table(const tenon_module_times *times,
+                                                                 int row_limit, char **out);
 
 /* ---- Export
  * ------------------------------------------------------------------------------------------------

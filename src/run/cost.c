@@ -12,7 +12,7 @@ typedef enum cost {
     RMS,       /* 5 for each: square, sum, scale, weight, and the mean's share */
     NORM,      /* 8 for each: mean, difference, square, sum, scale, weight, bias */
     BATCH,     /* 4 for each: difference, scale, weight, bias */
-    DOT,       /* 2 for each product that is summed, 1 for each element that is added */
+    DOT,       /* 2 for each product that is summed */
     DISTANCE,  /* 3 for each difference that is squared and summed */
     CONV,      /* 2 for each tap */
     ATTENTION, /* both products, and a softmax of the scores */
@@ -134,13 +134,11 @@ static const tenon_value *operand(const tenon_node *node, int index) {
 }
 
 /* linear, mm, bmm, mv and dot sum over the last dimension of the first operand; addmm, baddbmm and
- * addmv over that of the second. */
+ * addmv over that of the second. What is added to the sums begins them, and counts nothing, as in
+ * PyTorch's profiler. */
 static double products(const tenon_node *node, double out) {
-    int beta = tn_op_param(node->op, "beta"), bias = tn_op_param(node->op, "bias");
-    const tenon_value *left = tn_arg_value(node, beta >= 0 ? 1 : 0);
-    bool added =
-        beta >= 0 ? tn_arg_float(node, beta, 1) != 0 : bias >= 0 && tn_arg_value(node, bias);
-    return left ? out * 2 * size(left, -1) + (added ? out : 0) : 0;
+    const tenon_value *left = tn_arg_value(node, tn_op_param(node->op, "beta") >= 0 ? 1 : 0);
+    return left ? out * 2 * size(left, -1) : 0;
 }
 
 /* A transposed one gives each element of its input to each tap. */
@@ -149,7 +147,7 @@ static double convolution(const tenon_node *node, double out) {
     bool transposed = tn_arg_bool(node, 6);
     double taps = size(weight, 0) > 0 ? elements(weight) / size(weight, 0) : 0;
     double from = transposed ? elements(tn_arg_value(node, 0)) : out;
-    return 2 * from * taps + (tn_arg_value(node, 2) ? out : 0);
+    return 2 * from * taps;
 }
 
 static double attention(const tenon_node *node, double out) {
