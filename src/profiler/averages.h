@@ -31,10 +31,12 @@ tenon_status tn_averages_sort(const tenon_averages *averages, const char *key, i
 
 /* Characters of UTF-8. */
 int tn_text_width(const char *text, size_t length);
-/* Puts the text into a column, cut with "..." at its end, or its beginning. Control bytes become
- * spaces. */
-void tn_text_cell(tn_text *out, const char *text, size_t length, int width, bool left,
-                  bool cut_front);
+/* What is too long is cut with "...", but for numbers. */
+typedef enum tn_cell { TN_CELL_NUMBER, TN_CELL_RIGHT, TN_CELL_LEFT, TN_CELL_PATH } tn_cell;
+
+/* Puts the text into a column: numbers and RIGHT at its right side, a PATH without its beginning.
+ * Control bytes become spaces. */
+void tn_text_cell(tn_text *out, const char *text, size_t length, int width, tn_cell kind);
 /* "12.345us", "1.234ms"; `unit` (may be NULL) as in tenon_table_options. */
 void tn_text_time(tn_text *out, double ns, const char *unit);
 /* "12.34%"; "NaN" of nothing. */

@@ -43,14 +43,14 @@ static void put_plain(tn_text *out, const char *text, size_t length) {
     }
 }
 
-void tn_text_cell(tn_text *out, const char *text, size_t length, int width, bool left,
-                  bool cut_front) {
+void tn_text_cell(tn_text *out, const char *text, size_t length, int width, tn_cell kind) {
+    bool left = kind == TN_CELL_LEFT || kind == TN_CELL_PATH;
     int has = tn_text_width(text, length);
-    bool cut = has > width && width > 3;
-    int shown = cut ? width : has;
+    bool cut = kind != TN_CELL_NUMBER && has > width;
+    int room = width - (cut ? width : has);
     if (!left)
-        pad(out, width - shown);
-    if (cut && cut_front) {
+        pad(out, room);
+    if (cut && kind == TN_CELL_PATH) {
         size_t skipped = bytes_of(text, length, has - (width - 3));
         tn_text_add(out, "...");
         put_plain(out, text + skipped, length - skipped);
@@ -59,7 +59,7 @@ void tn_text_cell(tn_text *out, const char *text, size_t length, int width, bool
         tn_text_add(out, "%s", cut ? "..." : "");
     }
     if (left)
-        pad(out, width - shown);
+        pad(out, room);
 }
 
 void tn_text_time(tn_text *out, double ns, const char *unit) {

@@ -23,8 +23,8 @@ static void put_name(const tenon_module_time *time, tn_text *out) {
 }
 
 static void end_cell(printer *p) {
-    tn_text_cell(&p->out, p->cell.length ? p->cell.data : "", p->cell.length, NUMBER_WIDTH, false,
-                 false);
+    tn_text_cell(&p->out, p->cell.length ? p->cell.data : "", p->cell.length, NUMBER_WIDTH,
+                 TN_CELL_NUMBER);
     tn_text_put(&p->out, "  ", 2);
     p->cell.length = 0;
 }
@@ -32,8 +32,8 @@ static void end_cell(printer *p) {
 static void print_row(printer *p, const tenon_module_time *time) {
     p->cell.length = 0;
     put_name(time, &p->cell);
-    tn_text_cell(&p->out, p->cell.length ? p->cell.data : "", p->cell.length, p->width, true,
-                 false);
+    tn_text_cell(&p->out, p->cell.length ? p->cell.data : "", p->cell.length, p->width,
+                 TN_CELL_LEFT);
     tn_text_put(&p->out, "  ", 2);
     p->cell.length = 0;
     tn_text_share(&p->cell, (double)time->total_ns, p->total);
@@ -67,7 +67,7 @@ static void print_rule(printer *p, int columns) {
 }
 
 static void print_titles(printer *p, int columns) {
-    tn_text_cell(&p->out, "Module", 6, p->width, true, false);
+    tn_text_cell(&p->out, "Module", 6, p->width, TN_CELL_LEFT);
     tn_text_put(&p->out, "  ", 2);
     for (int i = 0; i < columns; i++) {
         if (i < TN_COUNT(titles))

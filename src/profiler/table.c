@@ -12,6 +12,7 @@ typedef void (*cell_fn)(const table *t, const tn_average_row *row, tn_text *out)
 typedef struct column {
     char title[24];
     int width;
+    tn_cell kind;
     cell_fn cell;
 } column;
 
@@ -93,32 +94,28 @@ static void stack_cell(const table *t, const tn_average_row *row, tn_text *out) 
 
 /* ---- Columns ---- */
 
-static void add_column(table *t, const char *title, int width, cell_fn cell) {
+static void add_column(table *t, const char *title, int width, tn_cell kind, cell_fn cell) {
     column *c = &t->columns[t->column_count++];
-    *c = (column){.width = width, .cell = cell};
+    *c = (column){.width = width, .kind = kind, .cell = cell};
     memcpy(c->title, title, strlen(title) + 1);
 }
 
-/* As wide as the widest text and 4 more, up to `most` (-1: no limit). */
-static int width_of(table *t, const char *title, cell_fn cell, int most) {
-    int width = tn_text_width(title, strlen(title));
+/* As wide as the widest text (of a PATH: line) and 4 more, up to `most` (-1: no limit). */
+static void add_text_column(table *t, const char *title, tn_cell kind, cell_fn cell, int most) {
+    int width = (int)strlen(title) - 4;
     for (int i = 0; i < t->averages->count; i++) {
         t->cell.length = 0;
         cell(t, &t->averages->rows[i], &t->cell);
         const char *at = t->cell.length ? t->cell.data : "";
-        for (const char *end = at; *end; at = end + 1) {
-            end = at + strcspn(at, "\n");
-            int line = tn_text_width(at, (size_t)(end - at));
-            width = line > width ? line : width;
-            if (!*end)
-                break;
+        for (bool more = true; more;) {
+            size_t length = kind == TN_CELL_PATH ? strcspn(at, "\n") : strlen(at);
+            int has = tn_text_width(at, length);
+            width = has > width ? has : width;
+            more = at[length] != 0;
+            at += length + more;
         }
     }
-    return most < 0 || width + 4 < most ? width + 4 : most;
-}
-
-static void add_text_column(table *t, const char *title, cell_fn cell, int most) {
-    add_column(t, title, width_of(t, title, cell, most), cell);
+    add_column(t, title, most < 0 || width + 4 < most ? width + 4 : most, kind, cell);
 }
 
 static bool any_text(const table *t, const char *(*text)(const tenon_average *sums)) {
@@ -152,30 +149,30 @@ static void add_flops_column(table *t) {
     if (smallest == 0)
         return;
     t->flops_scale = tn_flops_scale(smallest, &unit);
-    add_column(t, strcat(title, unit), NUMBER_WIDTH, flops_cell);
+    add_column(t, strcat(title, unit), NUMBER_WIDTH, TN_CELL_NUMBER, flops_cell);
 }
 
 static void add_columns(table *t) {
     const tenon_table_options *o = &t->options;
-    add_text_column(t, "Name", name_cell, o->max_name_column_width);
-    add_column(t, "Self CPU %", NUMBER_WIDTH, self_share);
-    add_column(t, "Self CPU", NUMBER_WIDTH, self_time);
-    add_column(t, "CPU total %", NUMBER_WIDTH, total_share);
-    add_column(t, "CPU total", NUMBER_WIDTH, total_time);
-    add_column(t, "CPU time avg", NUMBER_WIDTH, average_cell);
+    add_text_column(t, "Name", TN_CELL_RIGHT, name_cell, o->max_name_column_width);
+    add_column(t, "Self CPU %", NUMBER_WIDTH, TN_CELL_NUMBER, self_share);
+    add_column(t, "Self CPU", NUMBER_WIDTH, TN_CELL_NUMBER, self_time);
+    add_column(t, "CPU total %", NUMBER_WIDTH, TN_CELL_NUMBER, total_share);
+    add_column(t, "CPU total", NUMBER_WIDTH, TN_CELL_NUMBER, total_time);
+    add_column(t, "CPU time avg", NUMBER_WIDTH, TN_CELL_NUMBER, average_cell);
     if (t->averages->memory) {
-        add_column(t, "CPU Mem", NUMBER_WIDTH, memory_cell);
-        add_column(t, "Self CPU Mem", NUMBER_WIDTH, self_memory_cell);
+        add_column(t, "CPU Mem", NUMBER_WIDTH, TN_CELL_NUMBER, memory_cell);
+        add_column(t, "Self CPU Mem", NUMBER_WIDTH, TN_CELL_NUMBER, self_memory_cell);
     }
-    add_column(t, "# of Calls", NUMBER_WIDTH, count_cell);
+    add_column(t, "# of Calls", NUMBER_WIDTH, TN_CELL_NUMBER, count_cell);
     if (any_text(t, module_of))
-        add_text_column(t, "Module", module_cell, o->max_name_column_width);
+        add_text_column(t, "Module", TN_CELL_RIGHT, module_cell, o->max_name_column_width);
     if (any_text(t, shapes_of))
-        add_text_column(t, "Input Shapes", shapes_cell, o->max_shapes_column_width);
+        add_text_column(t, "Input Shapes", TN_CELL_RIGHT, shapes_cell, o->max_shapes_column_width);
     if (t->averages->flops)
         add_flops_column(t);
     if (any_text(t, stack_of))
-        add_text_column(t, "Source Location", stack_cell, o->max_src_column_width);
+        add_text_column(t, "Source Location", TN_CELL_PATH, stack_cell, o->max_src_column_width);
 }
 
 /* ---- Printing ---- */
@@ -201,7 +198,7 @@ static void banner(table *t, const char *text) {
 static void titles(table *t) {
     for (int i = 0; i < t->column_count; i++) {
         const column *c = &t->columns[i];
-        tn_text_cell(&t->out, c->title, strlen(c->title), c->width, c->cell == stack_cell, false);
+        tn_text_cell(&t->out, c->title, strlen(c->title), c->width, c->kind);
         tn_text_put(&t->out, "  ", 2);
     }
     tn_text_put(&t->out, "\n", 1);
@@ -217,7 +214,7 @@ static void stack_lines(table *t, const char *stack) {
         size_t length = strcspn(stack, "\n");
         if (!first)
             tn_text_add(&t->out, "%*s", before, "");
-        tn_text_cell(&t->out, stack, length, last->width, true, true);
+        tn_text_cell(&t->out, stack, length, last->width, last->kind);
         tn_text_put(&t->out, "  \n", 3);
         more = stack[length] != 0;
         stack += length + more;
@@ -228,14 +225,14 @@ static void stack_lines(table *t, const char *stack) {
 static void print_row(table *t, const tn_average_row *row) {
     for (int i = 0; i < t->column_count; i++) {
         const column *c = &t->columns[i];
-        if (c->cell == stack_cell) {
+        if (c->kind == TN_CELL_PATH) {
             stack_lines(t, row->sums.stack);
             return;
         }
         t->cell.length = 0;
         c->cell(t, row, &t->cell);
-        tn_text_cell(&t->out, t->cell.length ? t->cell.data : "", t->cell.length, c->width, false,
-                     false);
+        tn_text_cell(&t->out, t->cell.length ? t->cell.data : "", t->cell.length, c->width,
+                     c->kind);
         tn_text_put(&t->out, "  ", 2);
     }
     tn_text_put(&t->out, "\n", 1);
