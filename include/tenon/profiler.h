@@ -97,7 +97,7 @@ TENON_API void tenon_record_function_begin(const char *name);
 TENON_API void tenon_record_function_end(void);
 
 /* Puts "key": "value" (or `json`, which must be valid JSON: INVALID_ARGUMENT otherwise) into the
- * traces that are exported. */
+ * traces that are exported. INVALID_ARGUMENT names a key that traces have already. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_profiler_add_metadata(tenon_profiler *profiler,
                                                                     const char *key,
                                                                     const char *value);
@@ -258,7 +258,7 @@ TENON_API TENON_MUST_CHECK tenon_status tenon_module_times_table(const tenon_mod
 /* ---- Export
  * ------------------------------------------------------------------------------------------------
  * Files are written beside their place and moved there; a name that ends in ".gz" is compressed. IO
- * names the file. */
+ * names the file. INVALID_ARGUMENT when nothing was recorded. */
 
 /* Chrome's trace format, which Perfetto, chrome://tracing and TensorBoard open. */
 TENON_API TENON_MUST_CHECK tenon_status
@@ -270,7 +270,10 @@ TENON_API TENON_MUST_CHECK tenon_status tenon_profiler_export_stacks(const tenon
                                                                      const char *path,
                                                                      const char *metric);
 
-/* Memory over time: a page (".html") or JSON (".json"). INVALID_ARGUMENT without profile_memory. */
+/* Memory over time: a page (a name that ends in ".html") or JSON, [times, sizes] as PyTorch writes
+ * it: microseconds since 1970, and for each time a list of nine sizes, of which all but the last,
+ * that of memory of no known category, are 0. What was released but allocated before the recording
+ * counts as there from its start. INVALID_ARGUMENT without profile_memory. */
 TENON_API TENON_MUST_CHECK tenon_status
 tenon_profiler_export_memory_timeline(const tenon_profiler *profiler, const char *path);
 

@@ -1,7 +1,7 @@
 /* Starting, stepping and stopping. */
 #include "profiler/profiler.h"
 #include "core/fail.h"
-#include <cjson/cJSON.h>
+#include "profiler/writer.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,6 +215,11 @@ tenon_profiler_action tenon_profiler_current_action(const tenon_profiler *p) {
 static tenon_status add_metadata(tenon_profiler *p, const char *key, char *json) {
     if (!json)
         return tn_no_memory();
+    if (tn_trace_has_field(key)) {
+        free(json);
+        return tn_fail(TENON_INVALID_ARGUMENT, "metadata '%s': traces have that field already",
+                       key);
+    }
     tn_metadata **link = &p->metadata;
     while (*link && strcmp((*link)->key, key) != 0)
         link = &(*link)->next;
@@ -247,9 +252,7 @@ tenon_status tenon_profiler_add_metadata(tenon_profiler *p, const char *key, con
 
 tenon_status tenon_profiler_add_metadata_json(tenon_profiler *p, const char *key,
                                               const char *json) {
-    cJSON *item = cJSON_ParseWithOpts(json, NULL, 1);
-    if (!item)
+    if (!tn_json_valid(json))
         return tn_fail(TENON_INVALID_ARGUMENT, "metadata '%s': this is no JSON: %.60s", key, json);
-    cJSON_Delete(item);
     return add_metadata(p, key, strdup(json));
 }

@@ -7,8 +7,8 @@
 
 /* One recording. Immutable once made. */
 typedef struct tn_trace {
-    tn_thread_events *threads; /* what was recorded: names, plans and sessions live in it */
-    tenon_event *events;
+    tn_thread_events *threads;   /* what was recorded: names, plans and sessions live in it */
+    tenon_event *events;         /* in the order of `threads` and of their events */
     tenon_memory_event *changes; /* by time */
     int event_count, change_count;
     int64_t lost; /* events for which memory was out */
@@ -41,5 +41,11 @@ void tn_trace_destroy(tn_trace **trace);
 
 /* "ONEDNN" and so on, in lower case with '_', as traces name categories. */
 const char *tn_event_kind_text(tenon_event_kind kind);
+
+/* Whether traces have a field of that name in their head, which metadata must not take. */
+bool tn_trace_has_field(const char *key);
+
+/* INVALID_ARGUMENT when there is no recording to export. */
+tenon_status tn_check_recorded(const tenon_profiler *profiler);
 
 #endif

@@ -216,3 +216,63 @@ char *tn_utf8(const char *text) {
     *end = '\0';
     return copy;
 }
+
+/* ---- Strict JSON ---- */
+
+static const char *skip_digits(const char *at) {
+    return at + strspn(at, "0123456789");
+}
+
+/* Past the number at `at`; NULL when JSON writes none so. */
+static const char *skip_number(const char *at) {
+    at += *at == '-';
+    const char *end = *at == '0' ? at + 1 : skip_digits(at);
+    if (end == at)
+        return NULL;
+    if (*end == '.') {
+        at = end + 1;
+        end = skip_digits(at);
+        if (end == at)
+            return NULL;
+    }
+    if (*end == 'e' || *end == 'E') {
+        at = end + 1 + (end[1] == '+' || end[1] == '-');
+        end = skip_digits(at);
+        if (end == at)
+            return NULL;
+    }
+    return (*end >= '0' && *end <= '9') ? NULL : end;
+}
+
+/* Past the string whose first quote is at `at`; NULL for raw control bytes and what is no UTF-8. */
+static const char *skip_string(const char *at) {
+    for (at++; *at != '"';) {
+        int length = utf8_length((const unsigned char *)at);
+        if ((unsigned char)*at < 0x20 || length < 0)
+            return NULL;
+        at += *at == '\\' ? 2 : length;
+    }
+    return at + 1;
+}
+
+/* cJSON sees to all but what it is lenient in. */
+bool tn_json_valid(const char *text) {
+    cJSON *item = cJSON_ParseWithOpts(text, NULL, 1);
+    if (!item)
+        return false;
+    cJSON_Delete(item);
+    for (const char *at = text; at && *at;) {
+        unsigned char c = (unsigned char)*at;
+        if (c == '"')
+            at = skip_string(at);
+        else if (c == '-' || (c >= '0' && c <= '9'))
+            at = skip_number(at);
+        else if (c >= 0x80 || (c < 0x20 && c != '\t' && c != '\n' && c != '\r'))
+            at = NULL;
+        else
+            at++;
+        if (!at)
+            return false;
+    }
+    return true;
+}

@@ -46,4 +46,7 @@ cJSON *tn_json_add_us(tn_writer *writer, cJSON *to, const char *key, int64_t ns)
  * is out. */
 char *tn_utf8(const char *text);
 
+/* Whether a text is JSON (RFC 8259) in UTF-8. */
+bool tn_json_valid(const char *text);
+
 #endif
