@@ -1,13 +1,12 @@
 /* Time by module of the source model. */
 #include "core/fail.h"
 #include "profiler/profiler.h"
-#include "run/plan.h"
+#include "profiler/share.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_DEPTH = 64 };
-#define BYTE_WEIGHT 8.0 /* operations that take about as long as moving a byte */
 
 /* What the steps of one plan took. */
 typedef struct plan_times {
@@ -132,30 +131,6 @@ static tenon_status find_module(gathering *g, const char *path, int *out) {
 
 /* ---- Shares ---- */
 
-static bool holds(tenon_value *const *values, int32_t count, const tenon_value *value) {
-    for (int32_t i = 0; i < count; i++)
-        if (values[i] == value)
-            return true;
-    return false;
-}
-
-/* What a node of a partition weighs: what stays inside is not moved. */
-static double weight_of(const tn_plan *plan, const tn_partition *partition,
-                        const tenon_node *node) {
-    double bytes = 0;
-    for (int32_t i = 0; i < node->use_count; i++) {
-        const tenon_value *value = node->uses[i].value;
-        if (holds(partition->inputs, partition->input_count, value))
-            bytes += (double)tn_bytes_read(NULL, value, &plan->views[value->id]);
-    }
-    for (int32_t i = 0; i < node->output_count; i++) {
-        const tenon_value *value = node->outputs[i];
-        if (holds(partition->outputs, partition->output_count, value))
-            bytes += (double)tn_bytes_read(NULL, value, &plan->views[value->id]);
-    }
-    return tn_node_flops(node) + BYTE_WEIGHT * bytes;
-}
-
 static const char *path_of(const tenon_node *node) {
     return node->source ? node->source->module_path : "";
 }
@@ -187,9 +162,9 @@ static tenon_status add_partition(gathering *g, const tn_plan *plan, const tn_pa
     double all = 0, sum = 0;
     int64_t given = 0;
     for (int32_t i = 0; i < partition->node_count; i++)
-        all += weight_of(plan, partition, partition->nodes[i]);
+        all += tn_node_weight(plan, partition, partition->nodes[i]);
     for (int32_t i = 0; i < partition->node_count; i++) {
-        sum += weight_of(plan, partition, partition->nodes[i]);
+        sum += tn_node_weight(plan, partition, partition->nodes[i]);
         bool last = i == partition->node_count - 1;
         int64_t upto = last ? ns : all > 0 ? (int64_t)llround((double)ns * (sum / all)) : 0;
         TN_TRY(add_node(g, partition->nodes[i], upto - given, runs, estimated));

@@ -11,7 +11,6 @@
 #include "profiler/profiler.h"
 #include "profiler/share.h"
 #include "profiler/writer.h"
-#include "run/plan.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,34 +77,14 @@ static void emit_about(exporter *x, const char *what, int64_t thread, const char
 
 /* C++'s names, as PyTorch writes them. */
 static const char *type_text(tenon_dtype dtype) {
-    switch (dtype) {
-    case TENON_FLOAT32:
-        return "float";
-    case TENON_FLOAT64:
-        return "double";
-    case TENON_FLOAT16:
-        return "c10::Half";
-    case TENON_BFLOAT16:
-        return "c10::BFloat16";
-    case TENON_INT64:
-        return "long int";
-    case TENON_INT32:
-        return "int";
-    case TENON_INT16:
-        return "short int";
-    case TENON_INT8:
-        return "signed char";
-    case TENON_UINT8:
-        return "unsigned char";
-    case TENON_UINT16:
-        return "unsigned short";
-    case TENON_UINT32:
-        return "unsigned int";
-    case TENON_UINT64:
-        return "unsigned long";
-    default:
-        return tenon_dtype_text(dtype);
-    }
+    static const char *const texts[TENON_DTYPE_COUNT] = {
+        [TENON_FLOAT32] = "float",         [TENON_FLOAT64] = "double",
+        [TENON_FLOAT16] = "c10::Half",     [TENON_BFLOAT16] = "c10::BFloat16",
+        [TENON_INT64] = "long int",        [TENON_INT32] = "int",
+        [TENON_INT16] = "short int",       [TENON_INT8] = "signed char",
+        [TENON_UINT64] = "unsigned long",  [TENON_UINT32] = "unsigned int",
+        [TENON_UINT16] = "unsigned short", [TENON_UINT8] = "unsigned char"};
+    return texts[dtype] ? texts[dtype] : tenon_dtype_text(dtype);
 }
 
 static void add_sizes(tn_writer *w, cJSON *to, int rank, const int64_t *sizes) {
@@ -145,7 +124,9 @@ static void emit_arrow(exporter *x, const tenon_event *step, int64_t ns) {
     }
 }
 
-static tenon_status emit_nodes(exporter *x, const tenon_event *step, int index) {
+static tenon_status emit_nodes(exporter *x, const tn_event *from, int index) {
+    const tenon_event *step = &x->trace->events[index];
+    const tn_plan *plan = from->subject;
     tn_writer *w = &x->writer;
     if (step->node_count > x->share_capacity) {
         int64_t *shares = realloc(x->shares, (size_t)step->node_count * sizeof *shares);
@@ -155,7 +136,7 @@ static tenon_status emit_nodes(exporter *x, const tenon_event *step, int index) 
         x->share_capacity = step->node_count;
     }
     int64_t at = step->start_ns;
-    tn_share_time(step->nodes, step->node_count, step->end_ns - at, x->shares);
+    tn_share_time(plan, &plan->steps[from->index], step->end_ns - at, x->shares);
     for (int i = 0; i < step->node_count; i++) {
         const tenon_node *node = step->nodes[i];
         cJSON *made = event(x, "X", "model_node", node_name(node), step->thread + NODE_TRACKS, at);
@@ -228,7 +209,7 @@ static tenon_status emit_event(exporter *x, const tn_event *from, int index) {
         }
     }
     emit(x, made);
-    return step ? emit_nodes(x, e, index) : TENON_OK;
+    return step ? emit_nodes(x, from, index) : TENON_OK;
 }
 
 static void emit_memory(exporter *x, const tenon_memory_event *change) {
