@@ -46,15 +46,17 @@ typedef struct tenon_profiler_schedule {
     bool skip_first_wait;
 } tenon_profiler_schedule;
 
-/* The action of step `step` (from 0 on) by that schedule. Thread-safe. */
+/* The action of step `step` (from 0 on) by that schedule; NONE when there is no such step or
+ * schedule. Thread-safe. */
 TENON_API tenon_profiler_action
 tenon_profiler_schedule_action(const tenon_profiler_schedule *schedule, int64_t step);
 
-/* A schedule of your own; called once for each step, in order. */
+/* A schedule of your own; called once for each step, in order. What is no action counts as NONE. */
 typedef tenon_profiler_action (*tenon_profiler_schedule_fn)(int64_t step, void *user);
 
 /* Called at the end of each cycle, and at stop when it was recording: the results are those of the
- * cycle. Called by the thread that calls tenon_profiler_step or tenon_profiler_stop. */
+ * cycle. Called by the thread that calls tenon_profiler_step or tenon_profiler_stop; it may read
+ * and export them, but not step, stop or destroy the profiler. */
 typedef void (*tenon_profiler_ready_fn)(tenon_profiler *profiler, void *user);
 
 /* ---- Recording
@@ -80,19 +82,25 @@ TENON_API TENON_MUST_CHECK tenon_status tenon_profiler_create(const tenon_profil
 /* Stops it first, without a call of on_trace_ready. */
 TENON_API void tenon_profiler_destroy(tenon_profiler **profiler);
 
-/* Begins step 0. INVALID_ARGUMENT when it, or another profiler of the process, runs already. */
+/* Begins step 0. INVALID_ARGUMENT when it, or another profiler of the process, runs already. In a
+ * child that the process forks nothing is recorded any more; what was recorded is the child's too,
+ * to stop or to destroy, before it may start a profiler. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_profiler_start(tenon_profiler *profiler);
-/* Ends the current step and begins the next. INVALID_ARGUMENT when it does not run. */
+/* Ends the current step and begins the next. INVALID_ARGUMENT when it does not run, or within
+ * on_trace_ready. OUT_OF_MEMORY: the cycle that has ended is lost; the profiler goes on. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_profiler_step(tenon_profiler *profiler);
-/* Ends the recording. INVALID_ARGUMENT when it does not run. */
+/* Ends the recording. INVALID_ARGUMENT when it does not run, or within on_trace_ready.
+ * OUT_OF_MEMORY: it has stopped, and what it recorded is lost. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_profiler_stop(tenon_profiler *profiler);
 
 /* The current step, from 0 on. */
 TENON_API int64_t tenon_profiler_step_num(const tenon_profiler *profiler);
 TENON_API tenon_profiler_action tenon_profiler_current_action(const tenon_profiler *profiler);
 
-/* Marks a range of the calling thread's time, to be seen as an event of that name; ranges nest, and
- * end on the thread that began them. When nothing records these cost one branch. Thread-safe. */
+/* Marks a range of the calling thread's time, to be seen as an event of that name (NULL: "");
+ * ranges nest, and end on the thread that began them. One that is still open when what it lies in
+ * ends (a step of the schedule, a run, the recording) ends with it; an end without a beginning
+ * there does nothing. When nothing records these cost one branch. Thread-safe. */
 TENON_API void tenon_record_function_begin(const char *name);
 TENON_API void tenon_record_function_end(void);
 
@@ -292,8 +300,12 @@ TENON_API void tenon_tensorboard_trace_handler(tenon_profiler *profiler, void *u
  */
 
 /* Writes every step that runs from start to stop, with its inputs, outputs and the ids of their
- * values, into a JSON file in the form of PyTorch's ExecutionTraceObserver. Works with or without a
- * profiler. One at a time: INVALID_ARGUMENT. */
+ * values, into a JSON file in the form of PyTorch's ExecutionTraceObserver; what is fused into a
+ * step stands below it. Works with or without a profiler; runs of several threads take turns in
+ * writing. Sessions that ran are kept until it stops. Start: INVALID_ARGUMENT when one is written
+ * already; IO names the file, which appears when it is whole. Stop: INVALID_ARGUMENT when none is
+ * written, in a child of fork too; IO or OUT_OF_MEMORY when it could not be. Runs never fail by it.
+ * Thread-safe. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_execution_trace_start(const char *path);
 TENON_API TENON_MUST_CHECK tenon_status tenon_execution_trace_stop(void);
 

@@ -11,26 +11,29 @@
 #include <unistd.h>
 
 #define MAX_FRAMES 48
+#define RECORDING (TN_PROFILE_EVENTS | TN_PROFILE_MEMORY | TN_PROFILE_STACK)
 
 atomic_uint tn_profile_flags;
+_Atomic(tn_profile_observer) tn_profile_observe;
 
 typedef struct thread_log {
     pthread_mutex_t lock;
-    tn_thread_events now;
+    tn_thread_events *now; /* NULL: nothing since it was collected last */
     int32_t event_capacity, change_capacity, held_capacity;
-    int32_t open; /* the innermost open event, or -1 */
-    uint32_t recording;
+    int32_t open;       /* the innermost open event, or -1 */
+    uint32_t recording; /* another one for each log and each time it is collected; not 0 */
+    int64_t thread;
     bool dead; /* its thread has ended */
     struct thread_log *next;
 } thread_log;
 
-static pthread_mutex_t logs_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t logs_lock = PTHREAD_MUTEX_INITIALIZER; /* before the lock of a log */
 static thread_log *logs;
-static atomic_uint current; /* the number of the recording */
+static atomic_uint last_recording;
 static _Atomic int64_t clock_offset;
 static _Thread_local thread_log *mine;
 static pthread_key_t key;
-static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static int64_t monotonic(void) {
     struct timespec t;
@@ -44,12 +47,15 @@ int64_t tn_profile_now(void) {
 
 /* ---- Logs ---- */
 
+static uint32_t new_recording(void) {
+    uint32_t number;
+    do
+        number = atomic_fetch_add(&last_recording, 1) + 1;
+    while (number == 0);
+    return number;
+}
+
 static void free_log(thread_log *log) {
-    tn_thread_events *events = malloc(sizeof *events);
-    if (events) {
-        *events = log->now;
-        tn_profile_free(&events);
-    }
     pthread_mutex_destroy(&log->lock);
     free(log);
 }
@@ -60,20 +66,41 @@ static void thread_ends(void *user) {
     mine = NULL;
     pthread_mutex_lock(&logs_lock);
     log->dead = true;
-    if (!tn_profile_on(~0u)) {
+    if (!log->now) {
         thread_log **link = &logs;
         while (*link != log)
             link = &(*link)->next;
         *link = log->next;
-        pthread_mutex_unlock(&logs_lock);
         free_log(log);
-        return;
     }
     pthread_mutex_unlock(&logs_lock);
 }
 
-static void make_key(void) {
+static void before_fork(void) {
+    pthread_mutex_lock(&logs_lock);
+    for (thread_log *log = logs; log; log = log->next)
+        pthread_mutex_lock(&log->lock);
+}
+
+static void after_fork(void) {
+    for (thread_log *log = logs; log; log = log->next)
+        pthread_mutex_unlock(&log->lock);
+    pthread_mutex_unlock(&logs_lock);
+}
+
+/* The other threads are gone, and nothing records any more: nobody might ever collect it. */
+static void after_fork_in_child(void) {
+    atomic_store(&tn_profile_flags, 0);
+    for (thread_log *log = logs; log; log = log->next)
+        log->dead = log != mine;
+    if (mine)
+        mine->thread = (int64_t)syscall(SYS_gettid);
+    after_fork();
+}
+
+static void prepare_process(void) {
     pthread_key_create(&key, thread_ends);
+    pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
 
 static thread_log *my_log(void) {
@@ -82,14 +109,15 @@ static thread_log *my_log(void) {
     thread_log *log = calloc(1, sizeof *log);
     if (!log)
         return NULL;
-    pthread_once(&key_once, make_key);
+    pthread_once(&once, prepare_process);
     if (pthread_setspecific(key, log) != 0) {
         free(log);
         return NULL;
     }
     pthread_mutex_init(&log->lock, NULL);
-    log->now.thread = (int64_t)syscall(SYS_gettid);
+    log->thread = (int64_t)syscall(SYS_gettid);
     log->open = -1;
+    log->recording = new_recording();
     pthread_mutex_lock(&logs_lock);
     log->next = logs;
     logs = log;
@@ -97,22 +125,25 @@ static thread_log *my_log(void) {
     return mine = log;
 }
 
-/* The thread's log, locked, when something records; NULL otherwise. */
+/* The thread's log, locked, with room for what happens now, when something records; NULL
+ * otherwise. */
 static thread_log *open_log(void) {
     thread_log *log = my_log();
     if (!log)
         return NULL;
     pthread_mutex_lock(&log->lock);
-    if (tn_profile_on(~0u)) {
-        log->recording = atomic_load(&current);
-        return log;
+    if (tn_profile_on(RECORDING)) {
+        if (!log->now && (log->now = calloc(1, sizeof *log->now)) != NULL)
+            log->now->thread = log->thread;
+        if (log->now)
+            return log;
     }
     pthread_mutex_unlock(&log->lock);
     return NULL;
 }
 
 void *tn_profile_borrow(void) {
-    return tn_profile_on(~0u) ? my_log() : NULL;
+    return tn_profile_on(RECORDING) ? my_log() : NULL;
 }
 
 void tn_profile_lend(void *log) {
@@ -123,8 +154,10 @@ void tn_profile_lend(void *log) {
 static bool grow(void *array, int32_t count, int32_t *capacity, size_t size) {
     if (count < *capacity)
         return true;
-    int32_t bigger = *capacity ? *capacity * 2 : 256;
-    void *data = bigger > 0 ? realloc(*(void **)array, (size_t)bigger * size) : NULL;
+    int32_t bigger = *capacity <= INT32_MAX / 2 ? *capacity * 2 : INT32_MAX;
+    if (bigger == 0)
+        bigger = 256;
+    void *data = count < bigger ? realloc(*(void **)array, (size_t)bigger * size) : NULL;
     if (!data)
         return false;
     *(void **)array = data;
@@ -140,7 +173,7 @@ static void take_frames(thread_log *log, tn_event *event) {
     if (count <= skipped)
         return;
     event->frames =
-        tn_arena_array(&log->now.arena, (size_t)(count - skipped), sizeof *event->frames);
+        tn_arena_array(&log->now->arena, (size_t)(count - skipped), sizeof *event->frames);
     if (!event->frames)
         return;
     memcpy(event->frames, frames + skipped, (size_t)(count - skipped) * sizeof *frames);
@@ -153,10 +186,10 @@ tn_profile_token tn_profile_begin(tenon_event_kind kind, const char *name, const
     thread_log *log = open_log();
     if (!log)
         return token;
-    tn_thread_events *now = &log->now;
+    tn_thread_events *now = log->now;
     /* The name of a step is its plan's, which is held. */
     bool keep = subject && kind <= TENON_EVENT_COPY;
-    const char *copy = keep ? name : tn_arena_strdup(&now->arena, name);
+    const char *copy = keep ? name : tn_arena_strdup(&now->arena, name ? name : "");
     if (copy && grow(&now->events, now->event_count, &log->event_capacity, sizeof *now->events)) {
         tn_event *event = &now->events[now->event_count];
         *event = (tn_event){
@@ -173,53 +206,59 @@ tn_profile_token tn_profile_begin(tenon_event_kind kind, const char *name, const
     return token;
 }
 
-void tn_profile_end(tn_profile_token token) {
-    if (token.recording == 0 || !mine)
-        return;
+/* Ends the open events of a locked log from `index` on: an event and what is open within it. */
+static void end_open(thread_log *log, int32_t index) {
     int64_t end = tn_profile_now();
-    pthread_mutex_lock(&mine->lock);
-    if (mine->recording == token.recording && token.index < mine->now.event_count) {
-        tn_event *event = &mine->now.events[token.index];
-        event->end = end;
-        mine->open = event->parent;
+    for (int32_t at = log->open; at >= index; at = log->open) {
+        log->now->events[at].end = end;
+        log->open = log->now->events[at].parent;
     }
-    pthread_mutex_unlock(&mine->lock);
 }
 
-void tn_profile_end_kind(tenon_event_kind kind) {
-    if (!mine)
+/* When the token is of this log as it is now. */
+static bool end_in(thread_log *log, tn_profile_token token) {
+    pthread_mutex_lock(&log->lock);
+    bool right = log->recording == token.recording;
+    if (right && log->now->events[token.index].end == 0)
+        end_open(log, token.index);
+    pthread_mutex_unlock(&log->lock);
+    return right;
+}
+
+void tn_profile_end(tn_profile_token token) {
+    if (token.recording == 0 || (mine && end_in(mine, token)))
         return;
-    tn_profile_token token = {0};
-    pthread_mutex_lock(&mine->lock);
-    int32_t at = mine->open;
-    while (at >= 0 && mine->now.events[at].kind != kind)
-        at = mine->now.events[at].parent;
-    if (at >= 0)
-        token = (tn_profile_token){mine->recording, at};
-    pthread_mutex_unlock(&mine->lock);
-    tn_profile_end(token);
+    /* Another thread's, or of a recording that was collected. */
+    pthread_mutex_lock(&logs_lock);
+    for (thread_log *log = logs; log; log = log->next)
+        if (end_in(log, token))
+            break;
+    pthread_mutex_unlock(&logs_lock);
 }
 
-void tn_profile_hold(void *object, void (*share)(void *object), void (*drop)(void *object)) {
+bool tn_profile_hold(void *object, void (*share)(void *object), void (*drop)(void *object)) {
     thread_log *log = open_log();
     if (!log)
-        return;
-    tn_thread_events *now = &log->now;
+        return false;
+    tn_thread_events *now = log->now;
     bool held = false;
     for (int32_t i = now->held_count - 1; i >= 0 && !held; i--)
         held = now->held[i].object == object;
     if (!held && grow(&now->held, now->held_count, &log->held_capacity, sizeof *now->held)) {
         share(object);
         now->held[now->held_count++] = (tn_held){object, drop};
+        held = true;
     }
+    now->lost += !held;
     pthread_mutex_unlock(&log->lock);
+    return held;
 }
 
 void tn_profile_memory_changed(int64_t bytes) {
     thread_log *log = open_log();
     if (!log)
         return;
-    tn_thread_events *now = &log->now;
+    tn_thread_events *now = log->now;
     if (grow(&now->changes, now->change_count, &log->change_capacity, sizeof *now->changes))
         now->changes[now->change_count++] = (tn_memory_change){tn_profile_now(), bytes, log->open};
     else
@@ -233,38 +272,29 @@ void tn_profile_start(unsigned flags) {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     atomic_store(&clock_offset, (int64_t)t.tv_sec * 1000000000 + t.tv_nsec - monotonic());
-    if (atomic_fetch_add(&current, 1) + 1 == 0)
-        atomic_store(&current, 1); /* 0 is no recording */
-    atomic_store(&tn_profile_flags, flags);
+    atomic_fetch_or(&tn_profile_flags, flags);
 }
 
 /* Moves what a log holds, and leaves it empty. */
-static tn_thread_events *take(thread_log *log, int64_t end) {
-    tn_thread_events *taken = NULL;
+static tn_thread_events *take(thread_log *log) {
     pthread_mutex_lock(&log->lock);
-    if (log->now.event_count + log->now.change_count + log->now.held_count > 0)
-        taken = malloc(sizeof *taken);
-    if (taken) {
-        *taken = log->now;
-        for (int32_t i = 0; i < taken->event_count; i++)
-            if (taken->events[i].end == 0)
-                taken->events[i].end = end;
-        log->now = (tn_thread_events){.thread = taken->thread};
-        log->event_capacity = log->change_capacity = log->held_capacity = 0;
-    }
+    tn_thread_events *taken = log->now;
+    if (taken)
+        end_open(log, 0);
+    log->now = NULL;
+    log->event_capacity = log->change_capacity = log->held_capacity = 0;
     log->open = -1;
-    log->recording = 0;
+    log->recording = new_recording();
     pthread_mutex_unlock(&log->lock);
     return taken;
 }
 
 tn_thread_events *tn_profile_collect(void) {
     tn_thread_events *all = NULL;
-    atomic_store(&tn_profile_flags, 0);
-    int64_t end = tn_profile_now();
+    atomic_fetch_and(&tn_profile_flags, ~(unsigned)RECORDING);
     pthread_mutex_lock(&logs_lock);
     for (thread_log **link = &logs, *log; (log = *link) != NULL;) {
-        tn_thread_events *taken = take(log, end);
+        tn_thread_events *taken = take(log);
         if (taken) {
             taken->next = all;
             all = taken;
@@ -301,7 +331,14 @@ void tenon_record_function_begin(const char *name) {
         tn_profile_begin(TENON_EVENT_USER, name, NULL, 0);
 }
 
+/* The innermost event, when it is a range: one that lies around a step or run in which this is
+ * called has not ended. */
 void tenon_record_function_end(void) {
-    if (tn_profile_on(TN_PROFILE_EVENTS))
-        tn_profile_end_kind(TENON_EVENT_USER);
+    thread_log *log = mine;
+    if (!tn_profile_on(TN_PROFILE_EVENTS) || !log)
+        return;
+    pthread_mutex_lock(&log->lock);
+    if (log->open >= 0 && log->now->events[log->open].kind == TENON_EVENT_USER)
+        end_open(log, log->open);
+    pthread_mutex_unlock(&log->lock);
 }

@@ -7,7 +7,12 @@
 #include <stdatomic.h>
 #include <tenon/profiler.h>
 
-enum { TN_PROFILE_EVENTS = 1, TN_PROFILE_MEMORY = 2, TN_PROFILE_STACK = 4 };
+enum {
+    TN_PROFILE_EVENTS = 1,
+    TN_PROFILE_MEMORY = 2,
+    TN_PROFILE_STACK = 4,
+    TN_PROFILE_GRAPH = 8 /* steps are shown to tn_profile_observe */
+};
 
 extern atomic_uint tn_profile_flags; /* 0: nothing records */
 
@@ -25,14 +30,17 @@ typedef struct tn_profile_token {
  * (plans: the step); the subject must be held. Thread-safe. */
 tn_profile_token tn_profile_begin(tenon_event_kind kind, const char *name, const void *subject,
                                   int32_t index);
-/* Ends it, on the same thread. */
+/* Ends it, and what is still open within it. */
 void tn_profile_end(tn_profile_token token);
-/* Ends the innermost event of that kind that is open on this thread. */
-void tn_profile_end_kind(tenon_event_kind kind);
 
 /* Keeps `object` until the recording goes: `share` is called now, unless this thread's recording
- * holds it already, and `drop` later. */
-void tn_profile_hold(void *object, void (*share)(void *object), void (*drop)(void *object));
+ * holds it already, and `drop` later. False: it is not held. */
+bool tn_profile_hold(void *object, void (*share)(void *object), void (*drop)(void *object));
+
+/* Sees every step before it runs, while TN_PROFILE_GRAPH is on, and some time after. Called by many
+ * threads at once; `instance` is a tn_instance. */
+typedef void (*tn_profile_observer)(void *instance, int32_t step);
+extern _Atomic(tn_profile_observer) tn_profile_observe;
 
 /* A thread that works for another, which waits for it, records as that one: it calls
  * tn_profile_lend with what tn_profile_borrow gave there (NULL: nothing records). */

@@ -10,38 +10,46 @@ static _Atomic(tenon_profiler *) active; /* the one that runs */
 
 /* ---- Schedules ---- */
 
-tenon_profiler_action tenon_profiler_schedule_action(const tenon_profiler_schedule *s,
-                                                     int64_t step) {
-    if (step < s->skip_first)
-        return TENON_PROFILER_NONE;
-    step -= s->skip_first;
-    if (s->skip_first_wait)
-        step += s->wait;
-    int64_t cycle = s->wait + s->warmup + s->active;
-    if (s->repeat > 0 && step / cycle >= s->repeat)
-        return TENON_PROFILER_NONE;
-    int64_t at = step % cycle;
-    return at < s->wait               ? TENON_PROFILER_NONE
-           : at < s->wait + s->warmup ? TENON_PROFILER_WARMUP
-           : at < cycle - 1           ? TENON_PROFILER_RECORD
-                                      : TENON_PROFILER_RECORD_AND_SAVE;
+typedef struct schedule_number {
+    const char *name;
+    int64_t value, min;
+} schedule_number;
+
+/* The number that is wrong; name NULL when all are right. */
+static schedule_number wrong_number(const tenon_profiler_schedule *s) {
+    const schedule_number numbers[] = {{"skip_first", s->skip_first, 0},
+                                       {"wait", s->wait, 0},
+                                       {"warmup", s->warmup, 0},
+                                       {"active", s->active, 1},
+                                       {"repeat", s->repeat, 0}};
+    for (int i = 0; i < TN_COUNT(numbers); i++)
+        if (numbers[i].value < numbers[i].min || numbers[i].value > INT32_MAX)
+            return numbers[i];
+    return (schedule_number){0};
 }
 
 static tenon_status check_schedule(const tenon_profiler_schedule *s) {
-    const struct {
-        const char *name;
-        int64_t value, min;
-    } numbers[] = {{"skip_first", s->skip_first, 0},
-                   {"wait", s->wait, 0},
-                   {"warmup", s->warmup, 0},
-                   {"active", s->active, 1},
-                   {"repeat", s->repeat, 0}};
-    for (int i = 0; i < TN_COUNT(numbers); i++)
-        if (numbers[i].value < numbers[i].min || numbers[i].value > INT32_MAX)
-            return tn_fail(TENON_INVALID_ARGUMENT, "profiler schedule: %s is %lld, not %lld to %d",
-                           numbers[i].name, (long long)numbers[i].value, (long long)numbers[i].min,
-                           INT32_MAX);
-    return TENON_OK;
+    schedule_number wrong = wrong_number(s);
+    return wrong.name
+               ? tn_fail(TENON_INVALID_ARGUMENT, "profiler schedule: %s is %lld, not %lld to %d",
+                         wrong.name, (long long)wrong.value, (long long)wrong.min, INT32_MAX)
+               : TENON_OK;
+}
+
+tenon_profiler_action tenon_profiler_schedule_action(const tenon_profiler_schedule *s,
+                                                     int64_t step) {
+    if (step < s->skip_first || wrong_number(s).name)
+        return TENON_PROFILER_NONE;
+    uint64_t wait = (uint64_t)s->wait, warmup = (uint64_t)s->warmup;
+    uint64_t cycle = wait + warmup + (uint64_t)s->active;
+    uint64_t from = (uint64_t)(step - s->skip_first) + (s->skip_first_wait ? wait : 0);
+    uint64_t at = from % cycle;
+    if (s->repeat > 0 && from / cycle >= (uint64_t)s->repeat)
+        return TENON_PROFILER_NONE;
+    return at < wait            ? TENON_PROFILER_NONE
+           : at < wait + warmup ? TENON_PROFILER_WARMUP
+           : at < cycle - 1     ? TENON_PROFILER_RECORD
+                                : TENON_PROFILER_RECORD_AND_SAVE;
 }
 
 static tenon_profiler_action action_of(const tenon_profiler *p, int64_t step) {
@@ -136,22 +144,27 @@ static bool records(tenon_profiler_action action) {
     return action == TENON_PROFILER_RECORD || action == TENON_PROFILER_RECORD_AND_SAVE;
 }
 
-/* From one action to the next, as torch.profiler does; `last`: there is no next. */
+/* From one action to the next, as torch.profiler does; `last`: there is no next. A failure to keep
+ * what was recorded does not keep the next cycle from being recorded. */
 static tenon_status go_on(tenon_profiler *p, tenon_profiler_action from, tenon_profiler_action to,
                           bool last) {
     /* A cycle ends, or the profiler stops in the middle of one. A schedule that breaks off
-     * otherwise loses what it recorded. */
+     * otherwise calls nobody. */
     bool save = records(from) && (last || from == TENON_PROFILER_RECORD_AND_SAVE);
     bool goes_on = !last && from == TENON_PROFILER_RECORD && records(to);
+    tenon_status status = TENON_OK;
     if (goes_on || (!last && from == to && !records(from)))
         return TENON_OK;
     if (from != TENON_PROFILER_WARMUP || last || to == TENON_PROFILER_NONE)
-        TN_TRY(end_recording(p, records(from)));
-    if (save && p->options.on_trace_ready)
+        status = end_recording(p, records(from));
+    if (save && status == TENON_OK && p->options.on_trace_ready) {
+        p->calling = true;
         p->options.on_trace_ready(p, p->options.ready_user);
+        p->calling = false;
+    }
     if (!last && to != TENON_PROFILER_NONE)
         begin_recording(p);
-    return TENON_OK;
+    return status;
 }
 
 static void begin_step(tenon_profiler *p) {
@@ -164,7 +177,11 @@ static void begin_step(tenon_profiler *p) {
 }
 
 static tenon_status check_running(const tenon_profiler *p) {
-    return p->running ? TENON_OK : tn_fail(TENON_INVALID_ARGUMENT, "the profiler was not started");
+    if (!p->running)
+        return tn_fail(TENON_INVALID_ARGUMENT, "the profiler was not started");
+    return p->calling
+               ? tn_fail(TENON_INVALID_ARGUMENT, "on_trace_ready may not step or stop the profiler")
+               : TENON_OK;
 }
 
 tenon_status tenon_profiler_start(tenon_profiler *p) {

@@ -25,7 +25,8 @@ struct tenon_profiler {
     tenon_profiler_options options;
     tenon_profiler_schedule schedule; /* of options.schedule */
     bool running, recording;
-    bool steps; /* they are marked in the trace */
+    bool calling; /* on_trace_ready */
+    bool steps;   /* they are marked in the trace */
     int64_t step;
     tenon_profiler_action action;
     tn_profile_token step_event;

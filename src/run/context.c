@@ -407,19 +407,10 @@ static tenon_status run(tenon_context *context, const tenon_view *inputs, int in
     return TENON_OK;
 }
 
-static void share_session(void *session) {
-    tn_session_share(session);
-}
-
-static void drop_session(void *session) {
-    tn_session_drop(session);
-}
-
 tenon_status tenon_context_run(tenon_context *context, const tenon_view *inputs, int input_count,
                                tenon_view *outputs, int output_count) {
     if (!tn_profile_on(TN_PROFILE_EVENTS))
         return run(context, inputs, input_count, outputs, output_count);
-    tn_profile_hold(context->session, share_session, drop_session);
     tn_profile_token token = tn_profile_begin(TENON_EVENT_RUN, "tenon_context_run", NULL, 0);
     tenon_status status = run(context, inputs, input_count, outputs, output_count);
     tn_profile_end(token);

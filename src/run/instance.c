@@ -153,19 +153,14 @@ static int64_t now(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static void share_plan(void *plan) {
-    tn_plan_share(plan);
-}
-
-static void drop_plan(void *plan) {
-    tn_plan *dropped = plan;
-    tn_plan_drop(&dropped);
-}
-
-/* Begins the event of a step. */
-static tn_profile_token mark(const tn_instance *instance, int32_t index) {
+/* Shows a step to who looks on, and begins its event. */
+static tn_profile_token mark(tn_instance *instance, int32_t index) {
     const tn_step *step = &instance->plan->steps[index];
-    tn_profile_hold(instance->plan, share_plan, drop_plan);
+    if (tn_profile_on(TN_PROFILE_GRAPH))
+        atomic_load (&tn_profile_observe)(instance, index);
+    if (!tn_profile_on(TN_PROFILE_EVENTS) ||
+        !tn_profile_hold(instance->plan, tn_plan_hold, tn_plan_let_go))
+        return (tn_profile_token){0};
     return tn_profile_begin(step->partition ? TENON_EVENT_ONEDNN
                             : step->copy    ? TENON_EVENT_COPY
                                             : TENON_EVENT_KERNEL,
@@ -177,7 +172,7 @@ tenon_status tn_instance_run(tn_instance *instance, tn_scratch *scratch, bool ti
     for (int32_t s = 0; s < instance->plan->step_count; s++) {
         tn_bound_step *step = &instance->steps[s];
         tn_profile_token token = {0};
-        if (tn_profile_on(TN_PROFILE_EVENTS))
+        if (tn_profile_on(TN_PROFILE_EVENTS | TN_PROFILE_GRAPH))
             token = mark(instance, s);
         int64_t start = timing ? now() : 0;
         tenon_status status = step->kernel

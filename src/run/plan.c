@@ -9,10 +9,8 @@ typedef struct planner {
     tn_plan *plan;
     const tn_plan_options *options;
     tn_layout layout;
-    int32_t *root_of;   /* by value id; -1: none */
-    int64_t *offset_of; /* bytes into that root */
-    bool *owned;        /* by value id: a partition writes it, though a view node makes it */
-    int32_t *seen;      /* by value id: 1 + the step that was found to read it last */
+    bool *owned;   /* by value id: a partition writes it, though a view node makes it */
+    int32_t *seen; /* by value id: 1 + the step that was found to read it last */
 } planner;
 
 /* ---- Roots ---- */
@@ -41,7 +39,7 @@ static tenon_status root_leaves(planner *p) {
     for (int32_t i = 0; i < graph->input_count; i++) {
         const tenon_value *input = graph->inputs[i];
         if (input->scalar == TN_TENSOR)
-            p->root_of[input->id] = add_root(p, TN_BASE_INPUT, i, &p->plan->views[input->id]);
+            p->plan->root_of[input->id] = add_root(p, TN_BASE_INPUT, i, &p->plan->views[input->id]);
     }
     for (int32_t i = 0; i < graph->constant_count; i++) {
         const tenon_value *constant = graph->constants[i];
@@ -52,7 +50,7 @@ static tenon_status root_leaves(planner *p) {
         int32_t root = add_root(p, state ? TN_BASE_STATE : TN_BASE_FIXED, index,
                                 &p->plan->views[constant->id]);
         p->plan->roots[root].data = state ? NULL : p->plan->views[constant->id].data;
-        p->root_of[constant->id] = root;
+        p->plan->root_of[constant->id] = root;
     }
     return TENON_OK;
 }
@@ -66,10 +64,10 @@ static void root_nodes(planner *p) {
         for (int i = 0; i < node->output_count; i++) {
             int32_t id = node->outputs[i]->id;
             if (from && !p->owned[id]) {
-                p->root_of[id] = p->root_of[from->id];
-                p->offset_of[id] = p->offset_of[from->id] + p->layout.moves[id];
+                p->plan->root_of[id] = p->plan->root_of[from->id];
+                p->plan->offset_of[id] = p->plan->offset_of[from->id] + p->layout.moves[id];
             } else if (views[id].dtype != TENON_DTYPE_NONE) {
-                p->root_of[id] = add_root(p, TN_BASE_ARENA, -1, &views[id]);
+                p->plan->root_of[id] = add_root(p, TN_BASE_ARENA, -1, &views[id]);
             }
         }
     }
@@ -78,13 +76,13 @@ static void root_nodes(planner *p) {
 static tenon_status make_roots(planner *p) {
     int32_t count = p->plan->graph->value_count;
     p->plan->roots = tn_arena_array(&p->plan->arena, (size_t)count + 1, sizeof *p->plan->roots);
-    p->root_of = malloc(((size_t)count + 1) * sizeof *p->root_of);
-    p->offset_of = calloc((size_t)count + 1, sizeof *p->offset_of);
+    p->plan->root_of = malloc(((size_t)count + 1) * sizeof *p->plan->root_of);
+    p->plan->offset_of = calloc((size_t)count + 1, sizeof *p->plan->offset_of);
     p->owned = calloc((size_t)count + 1, sizeof *p->owned);
     p->seen = calloc((size_t)count + 1, sizeof *p->seen);
-    if (!p->plan->roots || !p->root_of || !p->offset_of || !p->owned || !p->seen)
+    if (!p->plan->roots || !p->plan->root_of || !p->plan->offset_of || !p->owned || !p->seen)
         return tn_no_memory();
-    memset(p->root_of, 0xff, ((size_t)count + 1) * sizeof *p->root_of);
+    memset(p->plan->root_of, 0xff, ((size_t)count + 1) * sizeof *p->plan->root_of);
     const tn_partitions *set = p->plan->partitions;
     for (int32_t i = 0; i < set->count; i++) {
         for (int32_t o = 0; o < set->items[i].output_count; o++)
@@ -96,7 +94,8 @@ static tenon_status make_roots(planner *p) {
 }
 
 static tn_operand operand_of(const planner *p, const tenon_value *value) {
-    return (tn_operand){&p->plan->views[value->id], p->offset_of[value->id], p->root_of[value->id]};
+    return (tn_operand){&p->plan->views[value->id], p->plan->offset_of[value->id],
+                        p->plan->root_of[value->id]};
 }
 
 /* ---- Steps ---- */
@@ -585,6 +584,8 @@ static void destroy(tn_plan *plan, bool with_graph) {
     if (with_graph)
         tenon_graph_destroy(&plan->graph);
     free(plan->views);
+    free(plan->root_of);
+    free(plan->offset_of);
     tn_arena_free(&plan->arena);
     free(plan);
 }
@@ -599,8 +600,6 @@ tenon_status tn_plan_create(tenon_graph *graph, const tenon_view *inputs,
     p.plan->graph = graph;
     tenon_status status = make(&p, inputs);
     tn_layout_free(&p.layout);
-    free(p.root_of);
-    free(p.offset_of);
     free(p.owned);
     free(p.seen);
     if (status == TENON_OK)

@@ -79,11 +79,14 @@ typedef struct tn_plan {
     atomic_int shares;
     atomic_bool evicted;
     _Atomic uint64_t last_used;
-    tn_arena arena; /* of everything below */
+    tenon_session *session; /* that it is of, which it needs; NULL: none */
+    tn_arena arena;         /* of everything below */
     tenon_graph *graph;
     tn_partitions *partitions;
-    tenon_view *views; /* by value id */
-    int32_t *step_of;  /* by node->order; -1: a view */
+    tenon_view *views;  /* by value id */
+    int32_t *root_of;   /* by value id; -1: no memory */
+    int64_t *offset_of; /* by value id: bytes into that root */
+    int32_t *step_of;   /* by node->order; -1: a view */
     int32_t
         *source_of; /* by node->order: the step that makes its memory, -1: an input or constant */
     tn_root *roots;
@@ -119,6 +122,9 @@ tenon_status tn_plan_create(tenon_graph *graph, const tenon_view *inputs,
                             const tn_plan_options *options, tn_plan **out);
 tn_plan *tn_plan_share(tn_plan *plan);
 void tn_plan_drop(tn_plan **plan);
+/* The same for who may outlive the session. Both take a tn_plan. */
+void tn_plan_hold(void *plan);
+void tn_plan_let_go(void *plan);
 
 /* Whether these inputs (`count` right) have the dtypes, shapes and numbers that the plan is for. */
 bool tn_plan_fits(const tn_plan *plan, const tenon_view *inputs);

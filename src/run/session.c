@@ -222,6 +222,20 @@ void tn_session_drop(tenon_session *session) {
     free(session);
 }
 
+void tn_plan_hold(void *user) {
+    tn_plan *plan = tn_plan_share(user);
+    if (plan->session)
+        tn_session_share(plan->session);
+}
+
+void tn_plan_let_go(void *user) {
+    tn_plan *plan = user;
+    tenon_session *session = plan->session;
+    tn_plan_drop(&plan);
+    if (session)
+        tn_session_drop(session);
+}
+
 /* ---- Compiled shapes ---- */
 
 static tn_plan *find_plan(tenon_session *session, const tenon_view *inputs) {
@@ -277,6 +291,7 @@ static tenon_status compile_plan(tenon_session *session, const tenon_view *input
         tenon_graph_destroy(&j.graph);
         return status;
     }
+    j.plan->session = session;
     keep_plan(session, j.plan);
     *out = j.plan;
     return TENON_OK;
