@@ -16,6 +16,7 @@ typedef struct cli_command {
 int cli_run(int argc, const char **argv);
 int cli_info(int argc, const char **argv);
 int cli_explain(int argc, const char **argv);
+int cli_profile(int argc, const char **argv);
 int cli_ops(int argc, const char **argv);
 int cli_passes(int argc, const char **argv);
 
@@ -123,6 +124,21 @@ int cli_samples(const tenon_graph *graph, const cli_compile *compile, tenon_view
                 int64_t **numbers);
 /* The value of an input that is a plain number, from the text that --input gave (NULL: none). */
 int cli_number(const tenon_value *input, const char *text, int64_t *number, tenon_view *view);
+
+/* Arrays and numbers for a graph's inputs. */
+typedef struct cli_inputs {
+    int count;
+    tenon_tensor **tensors; /* NULL for those that are numbers */
+    tenon_view *views;
+    int64_t *numbers;
+} cli_inputs;
+
+/* Reads what --input gave; the others are random from `seed`, or CLI_USAGE lists them when it is
+ * NULL. The caller frees it, also on failure. */
+int cli_inputs_read(const tenon_graph *graph, const cli_compile *compile, const uint64_t *seed,
+                    cli_inputs *out);
+void cli_inputs_free(cli_inputs *inputs);
+
 /* Names of --input and --expect must be the model's. */
 int cli_check_names(const cli_pairs *pairs, const char *option, const char *what, int count,
                     const char *(*name)(const void *model, int index), const void *model);

@@ -7,6 +7,7 @@ static const cli_command commands[] = {
     {"run", "run a model, print and compare its outputs, time it", cli_run},
     {"info", "inputs, outputs, symbols, parameters and ops of a model", cli_info},
     {"explain", "where each part of a model runs, and why", cli_explain},
+    {"profile", "what a model's time, memory and arithmetic go to", cli_profile},
     {"passes", "the passes that change a graph before it is compiled, and what they leave",
      cli_passes},
     {"ops", "the operators that Tenon knows", cli_ops},

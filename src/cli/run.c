@@ -19,10 +19,9 @@ typedef struct run {
     tenon_graph *graph;
     tenon_session *session;
     tenon_context *context;
-    int input_count, output_count;
-    tenon_tensor **tensors; /* of the inputs */
-    tenon_view *inputs, *outputs;
-    int64_t *numbers; /* values of inputs that are numbers */
+    int output_count;
+    cli_inputs inputs;
+    tenon_view *outputs;
 } run;
 
 static int take_option(int option, const char *text, void *user) {
@@ -55,95 +54,16 @@ static int check_options(run *r) {
     return code;
 }
 
-/* ---- Inputs ---- */
-
-/* bfloat16 arrays are stored as float32 in files, so a floating input takes the other floating
- * dtypes too. */
-static int convert(run *r, int index) {
-    tenon_dtype wanted = tenon_value_dtype(tenon_graph_input(r->graph, index));
-    const tenon_view *view = tenon_tensor_view(r->tensors[index]);
-    tenon_tensor *converted;
-    if (wanted != TENON_BFLOAT16 || view->dtype != TENON_FLOAT32)
-        return CLI_OK;
-    if (tenon_tensor_create(wanted, view->rank, view->shape, &converted) != TENON_OK)
-        return cli_failed();
-    if (tenon_view_copy(tenon_tensor_view(converted), view) != TENON_OK) {
-        tenon_tensor_destroy(&converted);
-        return cli_failed();
-    }
-    tenon_tensor_destroy(&r->tensors[index]);
-    r->tensors[index] = converted;
-    return CLI_OK;
-}
-
-static int read_inputs(run *r) {
-    for (int i = 0; i < r->input_count; i++) {
-        const tenon_value *input = tenon_graph_input(r->graph, i);
-        const char *text = cli_pairs_find(&r->compile.inputs, tenon_value_name(input));
-        int code = CLI_OK;
-        if (!tenon_value_is_tensor(input)) {
-            code = cli_number(input, text, &r->numbers[i], &r->inputs[i]);
-        } else if (text) {
-            if (tenon_npy_load(text, &r->tensors[i]) != TENON_OK)
-                return cli_error(CLI_FAILED, "--input %s: %s", tenon_value_name(input),
-                                 tenon_last_error());
-            code = convert(r, i);
-            if (code == CLI_OK)
-                r->inputs[i] = *tenon_tensor_view(r->tensors[i]);
-        }
-        if (code != CLI_OK)
-            return code;
-    }
-    return CLI_OK;
-}
-
-static int fill_inputs(run *r) {
-    int64_t *symbols = NULL;
-    char text[512];
-    int missing = 0, code;
-    for (int i = 0; i < r->input_count && !r->random; i++) {
-        if (r->inputs[i].dtype != TENON_DTYPE_NONE)
-            continue;
-        if (missing++ == 0)
-            cli_error(CLI_USAGE, "inputs are missing; give each with --input NAME=FILE.npy, or all "
-                                 "with --random SEED:");
-        cli_value_text(tenon_graph_input(r->graph, i), text, sizeof text);
-        fprintf(stderr, "  %s: %s\n", tenon_value_name(tenon_graph_input(r->graph, i)), text);
-    }
-    if (missing)
-        return CLI_USAGE;
-    code = cli_symbols(r->graph, &r->compile.dims, r->inputs, &symbols);
-    for (int i = 0; i < r->input_count && code == CLI_OK; i++) {
-        tenon_view shape;
-        if (r->inputs[i].dtype != TENON_DTYPE_NONE)
-            continue;
-        code = cli_input_shape(r->graph, i, symbols, &shape);
-        if (code == CLI_OK)
-            code = cli_random(r->graph, i, &shape, r->seed, &r->tensors[i]);
-        if (code == CLI_OK)
-            r->inputs[i] = *tenon_tensor_view(r->tensors[i]);
-    }
-    free(symbols);
-    return code;
-}
-
 static int prepare(run *r) {
-    r->input_count = tenon_graph_input_count(r->graph);
     r->output_count = tenon_graph_output_count(r->graph);
-    r->tensors = calloc((size_t)r->input_count + 1, sizeof(tenon_tensor *));
-    r->inputs = calloc((size_t)r->input_count + 1, sizeof *r->inputs);
-    r->numbers = calloc((size_t)r->input_count + 1, sizeof *r->numbers);
     r->outputs = calloc((size_t)r->output_count + 1, sizeof *r->outputs);
-    if (!r->tensors || !r->inputs || !r->numbers || !r->outputs)
+    if (!r->outputs)
         return cli_error(CLI_FAILED, "out of memory");
-    int code = cli_check_names(&r->compile.inputs, "--input", "input", r->input_count,
-                               cli_graph_input_name, r->graph);
-    if (code == CLI_OK)
-        code = cli_check_names(&r->expect, "--expect", "output", r->output_count,
+    int code = cli_check_names(&r->expect, "--expect", "output", r->output_count,
                                cli_graph_output_name, r->graph);
-    if (code == CLI_OK)
-        code = read_inputs(r);
-    return code == CLI_OK ? fill_inputs(r) : code;
+    return code == CLI_OK
+               ? cli_inputs_read(r->graph, &r->compile, r->random ? &r->seed : NULL, &r->inputs)
+               : code;
 }
 
 /* ---- Outputs ---- */
@@ -327,8 +247,8 @@ static int by_value(const void *a, const void *b) {
 static int run_once(run *r, double *milliseconds) {
     memset(r->outputs, 0, (size_t)r->output_count * sizeof *r->outputs);
     double start = now();
-    if (tenon_context_run(r->context, r->inputs, r->input_count, r->outputs, r->output_count) !=
-        TENON_OK)
+    if (tenon_context_run(r->context, r->inputs.views, r->inputs.count, r->outputs,
+                          r->output_count) != TENON_OK)
         return cli_failed();
     *milliseconds = now() - start;
     return CLI_OK;
@@ -358,7 +278,7 @@ static int execute(run *r) {
     if (code != CLI_OK)
         return code;
     if (tenon_session_create(r->graph, &r->compile.options, &r->session) != TENON_OK ||
-        tenon_session_compile(r->session, r->inputs, r->input_count) != TENON_OK ||
+        tenon_session_compile(r->session, r->inputs.views, r->inputs.count) != TENON_OK ||
         tenon_context_create(r->session, &r->context) != TENON_OK)
         return cli_failed();
     code = run_once(r, &first);
@@ -375,11 +295,7 @@ static void clean_up(run *r) {
     tenon_context_destroy(&r->context);
     tenon_session_destroy(&r->session);
     tenon_graph_destroy(&r->graph);
-    for (int i = 0; r->tensors && i < r->input_count; i++)
-        tenon_tensor_destroy(&r->tensors[i]);
-    free(r->tensors);
-    free(r->inputs);
-    free(r->numbers);
+    cli_inputs_free(&r->inputs);
     free(r->outputs);
     free(r->random);
     free(r->output);
