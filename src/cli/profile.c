@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { USUAL_RUNS = 10, MOST = 1000000 };
 
@@ -207,9 +208,15 @@ static int write_files(const profile *p) {
         (p->timeline &&
          tenon_profiler_export_memory_timeline(p->profiler, p->timeline) != TENON_OK))
         return cli_failed();
-    if (p->folder)
-        tenon_tensorboard_trace_handler(p->profiler,
-                                        &(tenon_tensorboard_options){.folder = p->folder});
+    if (!p->folder)
+        return CLI_OK;
+    tenon_tensorboard_trace_handler(p->profiler, &(tenon_tensorboard_options){.folder = p->folder});
+    /* It has logged why a file is not there. */
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s/.", p->folder);
+    if (length < 0 || (size_t)length >= sizeof path || access(path, W_OK) != 0)
+        return cli_error(CLI_FAILED, "--tensorboard %s: this is no folder to write into",
+                         p->folder);
     return CLI_OK;
 }
 

@@ -41,6 +41,13 @@ static void set_up(void) {
                         "  output \"n\" = %n\n"
                         "  output \"none\" = none\n"
                         "}\n");
+    write_file("d.txt", "graph d {\n"
+                        "  input %x: float32[8, 64]\n"
+                        "  const %w: float32[64, 32] = random(1)\n"
+                        "  %y = aten.mm(%x, %w) in \"body.mm\"\n"
+                        "  %z = aten.relu(%y) in \"body.act\"\n"
+                        "  output \"z\" = %z\n"
+                        "}\n");
     write_array("x.npy", floats(x, 2, 3));
     write_array("z.npy", floats(x, 4, -1));
     write_array("y.npy", floats(y, 2, 3));
@@ -218,6 +225,92 @@ START_TEST(integers_must_be_equal) {
 }
 END_TEST
 
+START_TEST(profile_prints_tables) {
+    static char text[1 << 16];
+    WORKS("profile --help");
+    SAYS(out, "tenon profile MODEL");
+    SAYS(out, "--granularity");
+    WORKS("profile d.txt");
+    SAYS(out, "d.txt: 10 runs recorded, from ProfilerStep#1 on\n");
+    SAYS(out,
+         "Self CPU %      Self CPU   CPU total %     CPU total  CPU time avg    # of Calls  \n");
+    SAYS(out, "  ProfilerStep*  ");
+    SAYS(out, "  tenon_context_run  ");
+    SAYS(out, "\nSelf CPU time total: ");
+    ck_assert_ptr_null(strstr(out, "CPU Mem"));
+    ck_assert_ptr_null(strstr(out, "FLOPs"));
+    ck_assert_ptr_null(strstr(out, "Module"));
+    WORKS("profile d.txt --iterations 2 --memory --flops --record-shapes --group-by-shape "
+          "--group-by-stack 1 --by-module --tree --backend onednn");
+    SAYS(out, "d.txt: 2 runs recorded, from ProfilerStep#1 on\n");
+    SAYS(out, "Self CPU Mem");
+    SAYS(out, "Total KFLOPs");
+    SAYS(out, "  float32[8, 64], float32[");
+    SAYS(out, "Source Location");
+    SAYS(out, "\n(model) ");
+    SAYS(out, "\n  body ");
+    SAYS(out, "\n    mm ");
+    SAYS(out, "us    tenon_context_run\n");
+    WORKS("profile d.txt --iterations 1 --backend onednn --tree");
+    SAYS(out, "us      MatMul+ReLU\n");
+    WORKS("profile d.txt --iterations 1 --backend onednn --tree --granularity op");
+    SAYS(out, "us      MatMul\n");
+    SAYS(out, "us      ReLU\n");
+    SAYS(out, "perturbed: fusion is off");
+    WORKS("profile d.txt --limit 1 --sort key --width 5");
+    SAYS(out, "\nte...  ");
+    ck_assert_ptr_null(strstr(out, "Pr...  "));
+    WORKS("profile d.txt --schedule wait=1,warmup=1,active=2,repeat=2,skip_first=1");
+    SAYS(out, "2 runs recorded, from ProfilerStep#3 on\n");
+    SAYS(out, "2 runs recorded, from ProfilerStep#7 on\n");
+    WORKS("profile d.txt --schedule active=1,repeat=0 --iterations 3");
+    SAYS(out, "1 run recorded, from ProfilerStep#0 on\n");
+    SAYS(out, "1 run recorded, from ProfilerStep#2 on\n");
+    ck_assert_ptr_null(strstr(out, "ProfilerStep#3"));
+    WORKS("profile m.txt --dim s0=2 --input x=x.npy --iterations 1 --group-by-shape");
+    SAYS(out, "float32[2, 3]");
+    WORKS("profile d.txt --iterations 1 --trace t.json --stacks s.txt --memory-timeline m.html "
+          "--tensorboard tb/traces");
+    read_file("t.json", text, sizeof text);
+    SAYS(text, "\"ProfilerStep#1\"");
+    read_file("s.txt", text, sizeof text);
+    SAYS(text, "tenon_context_run");
+    read_file("m.html", text, sizeof text);
+    SAYS(text, "<html");
+    char line[9000];
+    snprintf(line, sizeof line, "ls %s/tb/traces/*.pt.trace.json >%s/found", directory, directory);
+    ck_assert_int_eq(system(line), 0);
+}
+END_TEST
+
+START_TEST(profile_refuses) {
+    REFUSES("profile", 2, "no model is given");
+    REFUSES("profile nowhere.pt2", 1, "nowhere.pt2");
+    REFUSES("profile d.txt --schedule wait", 2, "--schedule: 'wait' is not NAME=N");
+    REFUSES("profile d.txt --schedule wait=1,,active=1", 2, "--schedule: '' is not NAME=N");
+    REFUSES("profile d.txt --schedule pause=1", 2,
+            "there is no 'pause'; there are wait, warmup, active, repeat and skip_first");
+    REFUSES("profile d.txt --schedule wait=-1", 2, "--schedule wait: '-1' is not a whole number");
+    REFUSES("profile d.txt --schedule active=0", 2, "--schedule active: '0'");
+    REFUSES("profile d.txt --schedule active=two", 2, "--schedule active: 'two'");
+    REFUSES("profile d.txt --schedule wait=5 --iterations 3", 2,
+            "the schedule records none of 3 runs");
+    REFUSES("profile d.txt --sort time", 2, "--sort: sort_by: there is no key 'time'; there are: ");
+    REFUSES("profile d.txt --sort self_cuda_time_total", 2,
+            "'self_cuda_time_total' is about CUDA, and Tenon runs on CPUs only");
+    REFUSES("profile d.txt --limit many", 2, "--limit: 'many'");
+    REFUSES("profile d.txt --width 3", 2, "--width: '3'");
+    REFUSES("profile d.txt --group-by-stack 0", 2, "--group-by-stack: '0'");
+    REFUSES("profile d.txt --iterations 0", 2, "--iterations: '0'");
+    REFUSES("profile d.txt --random x", 2, "--random: 'x'");
+    REFUSES("profile d.txt --granularity node", 2, "--granularity: 'node' is not op or partition");
+    REFUSES("profile m.txt", 2, "s0: 2 to 8");
+    REFUSES("profile d.txt --input q=x.npy", 2, "no input 'q'");
+    REFUSES("profile d.txt --iterations 1 --trace none/t.json", 1, "none/t.json");
+    REFUSES("profile d.txt --iterations 1 --tensorboard d.txt", 1, "d.txt");
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("cli");
     TCase *tests = tcase_create("cli");
@@ -232,6 +325,8 @@ int main(void) {
     tcase_add_test(tests, info_tells_the_model);
     tcase_add_test(tests, explain_tells_the_plan);
     tcase_add_test(tests, ops_are_listed);
+    tcase_add_test(tests, profile_prints_tables);
+    tcase_add_test(tests, profile_refuses);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

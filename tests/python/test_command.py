@@ -30,7 +30,7 @@ def test_version(tenon):
     assert re.search(r"\d+ thread", text)
 
 
-@pytest.mark.parametrize("command", ["run", "info", "explain", "passes", "ops"])
+@pytest.mark.parametrize("command", ["run", "info", "explain", "profile", "passes", "ops"])
 def test_help(tenon, command):
     assert f"tenon {command}" in tenon(command, "--help")
     assert f"  {command} " in tenon("--help")
