@@ -10,7 +10,7 @@ enum { USUAL_RUNS = 10, MOST = 1000000 };
 typedef struct profile {
     cli_compile compile;
     char *schedule_text, *iterations_text, *limit_text, *width_text, *stack_text, *seed_text;
-    char *sort, *granularity, *trace, *stacks, *timeline, *folder;
+    char *sort, *granularity, *trace, *stacks, *timeline, *folder, *execution;
     int shapes, memory, stack, flops, by_shape, by_module, tree;
     const char *path;
     uint64_t seed;
@@ -43,28 +43,31 @@ static int take_number(const char *option, const char *text, long long min, long
 /* One "NAME=N" of a schedule. */
 static int take_part(tenon_profiler_schedule *s, const char *name, size_t length,
                      const char *text) {
+    int64_t skip_first_wait = s->skip_first_wait;
     const struct {
         const char *name;
         int64_t *value;
-        int min;
-    } numbers[] = {{"wait", &s->wait, 0},
-                   {"warmup", &s->warmup, 0},
-                   {"active", &s->active, 1},
-                   {"repeat", &s->repeat, 0},
-                   {"skip_first", &s->skip_first, 0}};
+        int min, max;
+    } numbers[] = {{"wait", &s->wait, 0, MOST},
+                   {"warmup", &s->warmup, 0, MOST},
+                   {"active", &s->active, 1, MOST},
+                   {"repeat", &s->repeat, 0, MOST},
+                   {"skip_first", &s->skip_first, 0, MOST},
+                   {"skip_first_wait", &skip_first_wait, 0, 1}};
     char option[64];
     long long number = 0;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (strlen(numbers[i].name) != length || strncmp(numbers[i].name, name, length) != 0)
             continue;
         snprintf(option, sizeof option, "--schedule %s", numbers[i].name);
-        int code = cli_integer(option, text, numbers[i].min, MOST, &number);
+        int code = cli_integer(option, text, numbers[i].min, numbers[i].max, &number);
         *numbers[i].value = number;
+        s->skip_first_wait = skip_first_wait != 0;
         return code;
     }
     return cli_error(CLI_USAGE,
-                     "--schedule: there is no '%.*s'; there are wait, warmup, active, repeat and "
-                     "skip_first",
+                     "--schedule: there is no '%.*s'; there are wait, warmup, active, repeat, "
+                     "skip_first and skip_first_wait",
                      (int)length, name);
 }
 
@@ -275,7 +278,8 @@ static int prepare(profile *p) {
 static int record(profile *p) {
     const tenon_profiler_schedule *s = &p->schedule;
     int64_t cycles = s->repeat > 0 ? s->repeat : 1;
-    int64_t runs = s->skip_first + (s->wait + s->warmup + s->active) * cycles;
+    int64_t runs = s->skip_first + (s->wait + s->warmup + s->active) * cycles -
+                   (s->skip_first_wait ? s->wait : 0);
     if (p->iterations)
         runs = p->iterations;
     if (tenon_profiler_create(&p->options, &p->profiler) != TENON_OK ||
@@ -298,6 +302,15 @@ static int record(profile *p) {
         return cli_error(CLI_USAGE, "the schedule records none of %lld run%s", (long long)runs,
                          runs == 1 ? "" : "s");
     return p->code;
+}
+
+static int write_execution(profile *p) {
+    if (tenon_execution_trace_start(p->execution) != TENON_OK)
+        return cli_failed();
+    int code = run_once(p);
+    if (tenon_execution_trace_stop() != TENON_OK && code == CLI_OK)
+        code = cli_failed();
+    return code;
 }
 
 static void clean_up(profile *p) {
@@ -354,6 +367,7 @@ int cli_profile(int argc, const char **argv) {
         TEXT("trace", trace, "write Chrome's trace format (.json, .json.gz)", "FILE"),
         TEXT("stacks", stacks, "write stacks for flame graphs", "FILE"),
         TEXT("memory-timeline", timeline, "write memory over time (.html, .json)", "FILE"),
+        TEXT("execution-trace", execution, "write what one run reads and writes (.json)", "FILE"),
         TEXT("tensorboard", folder, "write traces for TensorBoard", "DIR"),
         CLI_COMPILE_OPTIONS(p.compile),
         {"help", 'h', POPT_ARG_NONE, NULL, CLI_OPTION_HELP, "this text", NULL},
@@ -367,6 +381,8 @@ int cli_profile(int argc, const char **argv) {
         code = prepare(&p);
     if (code == CLI_OK)
         code = record(&p);
+    if (code == CLI_OK && p.execution)
+        code = write_execution(&p);
     clean_up(&p);
     poptFreeContext(popt);
     return code < 0 ? CLI_OK : code;

@@ -267,14 +267,18 @@ START_TEST(profile_prints_tables) {
     SAYS(out, "1 run recorded, from ProfilerStep#0 on\n");
     SAYS(out, "1 run recorded, from ProfilerStep#2 on\n");
     ck_assert_ptr_null(strstr(out, "ProfilerStep#3"));
+    WORKS("profile d.txt --schedule wait=4,skip_first_wait=1,skip_first=1,warmup=1,repeat=1");
+    SAYS(out, "1 run recorded, from ProfilerStep#2 on\n");
     WORKS("profile m.txt --dim s0=2 --input x=x.npy --iterations 1 --group-by-shape");
     SAYS(out, "float32[2, 3]");
     WORKS("profile d.txt --iterations 1 --trace t.json --stacks s.txt --memory-timeline m.html "
-          "--tensorboard tb/traces");
+          "--tensorboard tb/traces --execution-trace e.json");
     read_file("t.json", text, sizeof text);
     SAYS(text, "\"ProfilerStep#1\"");
     read_file("s.txt", text, sizeof text);
     SAYS(text, "tenon_context_run");
+    read_file("e.json", text, sizeof text);
+    SAYS(text, "\"nodes\"");
     read_file("m.html", text, sizeof text);
     SAYS(text, "<html");
     char line[9000];
@@ -289,9 +293,11 @@ START_TEST(profile_refuses) {
     REFUSES("profile d.txt --schedule wait", 2, "--schedule: 'wait' is not NAME=N");
     REFUSES("profile d.txt --schedule wait=1,,active=1", 2, "--schedule: '' is not NAME=N");
     REFUSES("profile d.txt --schedule pause=1", 2,
-            "there is no 'pause'; there are wait, warmup, active, repeat and skip_first");
+            "there is no 'pause'; there are wait, warmup, active, repeat, skip_first and "
+            "skip_first_wait");
     REFUSES("profile d.txt --schedule wait=-1", 2, "--schedule wait: '-1' is not a whole number");
     REFUSES("profile d.txt --schedule active=0", 2, "--schedule active: '0'");
+    REFUSES("profile d.txt --schedule skip_first_wait=2", 2, "--schedule skip_first_wait: '2'");
     REFUSES("profile d.txt --schedule active=two", 2, "--schedule active: 'two'");
     REFUSES("profile d.txt --schedule wait=5 --iterations 3", 2,
             "the schedule records none of 3 runs");
