@@ -322,7 +322,8 @@ static void clean_up(profile *p) {
     free(p->outputs);
     char *texts[] = {p->schedule_text, p->iterations_text, p->limit_text, p->width_text,
                      p->stack_text,    p->seed_text,       p->sort,       p->granularity,
-                     p->trace,         p->stacks,          p->timeline,   p->folder};
+                     p->trace,         p->stacks,          p->timeline,   p->folder,
+                     p->execution};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
     cli_compile_free(&p->compile);

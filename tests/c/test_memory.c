@@ -219,7 +219,68 @@ static tenon_status passes_life(void) {
     return status;
 }
 
-static tenon_status (*const lives[])(void) = {reference_life, onednn_life, passes_life};
+static tenon_status read_recording(tenon_profiler *profiler) {
+    const tenon_group_options groups = {.by_input_shape = true, .by_stack_n = 2, .by_module = true};
+    tenon_averages *averages = NULL;
+    tenon_module_times *times = NULL;
+    char *table = NULL, *tree = NULL;
+    tenon_status status = tenon_profiler_key_averages(profiler, &groups, &averages);
+    if (status == TENON_OK)
+        status = tenon_averages_table(averages, &(tenon_table_options){.sort_by = "count"}, &table);
+    if (status == TENON_OK)
+        status = tenon_profiler_module_times(profiler, &times);
+    if (status == TENON_OK)
+        status = tenon_module_times_table(times, -1, &tree);
+    if (status == TENON_OK)
+        status = tenon_profiler_export_chrome_trace(profiler, "/dev/null");
+    if (status == TENON_OK)
+        status = tenon_profiler_export_stacks(profiler, "/dev/null", "cpu_time_total");
+    if (status == TENON_OK)
+        status = tenon_profiler_export_memory_timeline(profiler, "/dev/null");
+    tenon_string_free(table);
+    tenon_string_free(tree);
+    tenon_averages_destroy(&averages);
+    tenon_module_times_destroy(&times);
+    return status;
+}
+
+/* A recorded run of a session that is there already, and all that can be read of it. */
+static tenon_status profile_life(void) {
+    static tenon_session *session;
+    static tenon_context *context;
+    const tenon_profiler_options options = {.record_shapes = true,
+                                            .profile_memory = true,
+                                            .with_stack = true,
+                                            .with_flops = true,
+                                            .with_modules = true};
+    tenon_profiler *profiler = NULL;
+    model_inputs inputs;
+    tenon_view outputs[2] = {{0}};
+    tenon_status status = TENON_OK;
+    fill(&inputs, 2);
+    if (!session) {
+        session = make_session(model, TENON_BACKEND_ONEDNN);
+        OK(tenon_context_create(session, &context));
+    }
+    status = tenon_profiler_create(&options, &profiler);
+    if (status == TENON_OK)
+        status = tenon_profiler_add_metadata(profiler, "key", "value");
+    if (status == TENON_OK)
+        status = tenon_profiler_start(profiler);
+    tenon_record_function_begin("range");
+    if (status == TENON_OK)
+        status = tenon_context_run(context, inputs.views, 2, outputs, 2);
+    tenon_record_function_end();
+    if (status == TENON_OK)
+        status = tenon_profiler_stop(profiler);
+    if (status == TENON_OK)
+        status = read_recording(profiler);
+    tenon_profiler_destroy(&profiler);
+    return status;
+}
+
+static tenon_status (*const lives[])(void) = {reference_life, onednn_life, passes_life,
+                                              profile_life};
 
 /* Fails one allocation after the other. Leaks and bad accesses are for the sanitizers to see. No
  * assert while allocations are counted: Check allocates for it. */
@@ -251,7 +312,7 @@ int main(void) {
     TCase *tests = tcase_create("memory");
     tcase_set_timeout(tests, 240);
     tcase_add_loop_test(tests, warm_runs_allocate_nothing, 0, 2);
-    tcase_add_loop_test(tests, any_allocation_may_fail, 0, 3);
+    tcase_add_loop_test(tests, any_allocation_may_fail, 0, 4);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
