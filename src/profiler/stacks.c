@@ -44,14 +44,20 @@ static const char *last_line(const char *text, const char **end, size_t *length)
 }
 
 /* What names the function in a line: of "program(function+0x12) [0x7f00]", as backtrace_symbols
- * writes C frames, the function; of others all. */
+ * writes C frames, the function, or without one "program(+0x12)" without folders; of others all. */
 static const char *function_of(const char *line, size_t *length) {
     const char *bracket = memchr(line, '(', *length), *address = memrchr(line, '[', *length);
     if (!bracket || !address || address < bracket || strncmp(address, "[0x", 3) != 0)
         return line;
     size_t named = strcspn(bracket + 1, "+)");
-    *length = named > 0 ? named : (size_t)(address - line) - (address[-1] == ' ');
-    return named > 0 ? bracket + 1 : line;
+    if (named > 0) {
+        *length = named;
+        return bracket + 1;
+    }
+    const char *last = memrchr(line, '/', (size_t)(bracket - line));
+    line = last ? last + 1 : line;
+    *length = (size_t)(address - line) - (address[-1] == ' ');
+    return line;
 }
 
 /* The lines of an event's stack, outermost first, without those that it shares with the event that

@@ -112,6 +112,8 @@ static const char *node_name(const tenon_node *node) {
     return name && *name ? name : tenon_node_op(node);
 }
 
+/* Perfetto shows an arrow backwards when the slice that it ends at began first: so those of all
+ * nodes of a step but its first. */
 static void emit_arrow(exporter *x, const tenon_event *step, int64_t ns) {
     int64_t id = ++x->arrows;
     for (int end = 0; end < 2; end++) {
@@ -215,7 +217,9 @@ static tenon_status emit_event(exporter *x, const tn_event *from, int index) {
 static void emit_memory(exporter *x, const tenon_memory_event *change) {
     tn_writer *w = &x->writer;
     cJSON *made = event(x, "i", "cpu_instant_event", "[memory]", change->thread, change->time_ns);
-    tn_json_add_text(w, made, "s", "t");
+    /* Of the process ("p"), where PyTorch writes "t": Perfetto takes instants of a thread for
+     * slices of it, and would let the arrows of the step end there. */
+    tn_json_add_text(w, made, "s", "p");
     cJSON *args = tn_json_add_object(w, made, "args");
     tn_json_add_int(w, args, "Total Reserved", 0);
     tn_json_add_int(w, args, "Total Allocated", change->total);
