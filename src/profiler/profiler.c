@@ -218,6 +218,11 @@ tenon_status tenon_profiler_stop(tenon_profiler *p) {
     return status;
 }
 
+tenon_status tn_check_recorded(const tenon_profiler *p) {
+    return p->trace ? TENON_OK
+                    : tn_fail(TENON_INVALID_ARGUMENT, "the profiler has recorded nothing");
+}
+
 int64_t tenon_profiler_step_num(const tenon_profiler *p) {
     return p->step;
 }

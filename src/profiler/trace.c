@@ -8,6 +8,7 @@
  *
  * Format: "Trace Event Format", the Chromium project; PyTorch's fields as it writes them. */
 #include "core/fail.h"
+#include "profiler/averages.h"
 #include "profiler/profiler.h"
 #include "profiler/share.h"
 #include "profiler/writer.h"
@@ -268,11 +269,21 @@ static void emit_span(exporter *x) {
     emit(x, made);
 }
 
+/* Plans ran in which nothing was fused. */
+static bool perturbed(const tn_trace *trace) {
+    for (const tn_thread_events *t = trace->threads; t; t = t->next)
+        for (int32_t i = 0; i < t->event_count; i++)
+            if (is_step(&t->events[i]) && ((const tn_plan *)t->events[i].subject)->split_ops)
+                return true;
+    return false;
+}
+
 static tenon_status emit_all(exporter *x) {
     const tn_trace *trace = x->trace;
     int index = 0;
     emit_about(x, "process_name", 0, "name", program_invocation_short_name, 0);
-    emit_about(x, "process_labels", 0, "labels", "CPU", 0);
+    emit_about(x, "process_labels", 0, "labels", perturbed(trace) ? "CPU, " TN_PERTURBED : "CPU",
+               0);
     emit_about(x, "process_sort_index", 0, "sort_index", NULL, getpid());
     for (const tn_thread_events *t = trace->threads; t; t = t->next) {
         emit_thread_names(x, t);
@@ -365,11 +376,6 @@ static int64_t base_time(const tn_trace *trace) {
         if (trace->events[i].start_ns < first)
             first = trace->events[i].start_ns;
     return first - first % day;
-}
-
-tenon_status tn_check_recorded(const tenon_profiler *p) {
-    return p->trace ? TENON_OK
-                    : tn_fail(TENON_INVALID_ARGUMENT, "the profiler has recorded nothing");
 }
 
 tenon_status tenon_profiler_export_chrome_trace(const tenon_profiler *p, const char *path) {

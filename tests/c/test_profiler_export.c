@@ -259,6 +259,38 @@ START_TEST(traces_hold_shapes_and_memory) {
 }
 END_TEST
 
+START_TEST(traces_without_fusion_say_so) {
+    for (int split = 0; split < 2; split++) {
+        float x[3 * 16 * 16] = {0};
+        tenon_graph *graph = parse_graph(net);
+        tenon_session *session = NULL;
+        tenon_context *context = NULL;
+        tenon_profiler *profiler = NULL;
+        tenon_view input = view_of(x, TENON_FLOAT32, 1, 3, 16, 16), output = {0};
+        OK(tenon_session_create(graph, &(tenon_session_options){.split_ops = split != 0},
+                                &session));
+        OK(tenon_context_create(session, &context));
+        OK(tenon_profiler_create(NULL, &profiler));
+        OK(tenon_profiler_start(profiler));
+        OK(tenon_context_run(context, &input, 1, &output, 1));
+        OK(tenon_profiler_stop(profiler));
+        cJSON *trace = export_trace(profiler, "split.json");
+        const cJSON *labels = find(trace, NULL, "M", NULL, "process_labels");
+        const char *text = text_of(cJSON_GetObjectItem(labels, "args"), "labels");
+        ck_assert_int_eq(strstr(text, "perturbed") != NULL, split);
+        int estimates = 0;
+        for (const cJSON *e = NULL; (e = find(trace, e, "X", "model_node", NULL)) != NULL;)
+            estimates += strcmp(text_of(cJSON_GetObjectItem(e, "args"), "Time"), "measured") != 0;
+        ck_assert_int_eq(estimates > 0, !split);
+        cJSON_Delete(trace);
+        tenon_profiler_destroy(&profiler);
+        tenon_context_destroy(&context);
+        tenon_session_destroy(&session);
+        tenon_graph_destroy(&graph);
+    }
+}
+END_TEST
+
 /* Ranges that begin and end within one reading of the clock last 0 ns, or nearly so. */
 START_TEST(nasty_names_stay_valid) {
     tenon_profiler *profiler = NULL;
@@ -663,6 +695,7 @@ int main(void) {
     TCase *tests = tcase_create("export");
     tcase_add_test(tests, traces_hold_what_was_recorded);
     tcase_add_test(tests, traces_hold_shapes_and_memory);
+    tcase_add_test(tests, traces_without_fusion_say_so);
     tcase_add_test(tests, nasty_names_stay_valid);
     tcase_add_test(tests, nasty_nodes_stay_valid);
     tcase_add_test(tests, stacks_sum_to_the_total);
