@@ -61,8 +61,9 @@ static const char *function_of(const char *line, size_t *length) {
 }
 
 /* The lines of an event's stack, outermost first, without those that it shares with the event that
- * it ran within, which stand there already. */
-static void add_lines(tn_text *out, const char *inner, const char *outer) {
+ * it ran within, which stand there already, and without the innermost when it has the event's name.
+ */
+static void add_lines(tn_text *out, const char *inner, const char *outer, const char *name) {
     const char *inner_end = *inner ? inner + strlen(inner) : NULL;
     const char *outer_end = *outer ? outer + strlen(outer) : NULL;
     while (inner_end) {
@@ -76,7 +77,8 @@ static void add_lines(tn_text *out, const char *inner, const char *outer) {
                 continue;
             outer_end = NULL;
         }
-        add_frame(out, line, length);
+        if (inner_end || length != strlen(name) || memcmp(line, name, length) != 0)
+            add_frame(out, line, length);
     }
 }
 
@@ -89,7 +91,7 @@ static tenon_status fold(const tn_trace *trace, int index, int *path, char **out
         path[depth++] = at;
     while (depth > 0) {
         const tenon_event *event = &trace->events[path[--depth]];
-        add_lines(&text, event->stack, outer);
+        add_lines(&text, event->stack, outer, event->name);
         add_frame(&text, event->name, strlen(event->name));
         if (*event->stack)
             outer = event->stack;

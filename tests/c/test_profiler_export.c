@@ -478,6 +478,7 @@ START_TEST(stacks_of_models_sum_to_the_total) {
             const char *run = strstr(stacks[i].text, "tenon_context_run");
             own += run && strstr(run + 1, "aten.m") != NULL; /* steps lie within runs */
             ck_assert_ptr_null(strstr(stacks[i].text, "[0x"));
+            ck_assert_ptr_null(strstr(stacks[i].text, "tenon_context_run;tenon_context_run"));
         }
         ck_assert_int_eq(callers, with_stack ? count : 0);
         ck_assert_int_gt(own, 0);
