@@ -39,6 +39,7 @@ extern "C" {
     X(KERNEL_BEFORE, "kernel-before",                                                              \
       "see why the node that makes the value is outside oneDNN; once it is inside, both may fuse") \
     X(STRETCH, "stretch", "nothing to do: large graphs are cut where the fewest values cross")     \
+    X(SPLIT_OPS, "split-ops", "leave split_ops off")                                               \
     /* Why a node is outside oneDNN. */                                                            \
     X(NOT_IN_OP_SET, "not-in-op-set",                                                              \
       "write it with operators beside which `tenon ops` names a oneDNN op, or leave it to the "    \
@@ -60,7 +61,6 @@ extern "C" {
     X(SPLIT, "split", "try a newer oneDNN: this one does not fuse the ops that the node takes")    \
     X(CIRCLE, "circle", "nothing to do: fused, the steps would wait for each other")               \
     X(BACKEND, "backend", "choose the backend auto or onednn")                                     \
-    X(SPLIT_OPS, "split-ops", "leave split_ops off")                                               \
     /* Copies that were inserted. */                                                               \
     X(LAYOUT_COPY, "layout-copy",                                                                  \
       "reorder or drop the views before: strides cannot express them together")                    \

@@ -14,6 +14,7 @@ BEGINS = {
     "view-between": r"'.+' comes through aten\.\S+ from '.+'",
     "kernel-before": r"'.+' comes from a kernel \(\S+\): .+",
     "stretch": r"'.+' \(\S+\) is among those given before",
+    "split-ops": r"'.+' is kept apart: split_ops was asked for",
     "accuracy": r"oneDNN",
     "onednn-slow": r"oneDNN",
     "refused": r"oneDNN",
