@@ -303,7 +303,8 @@ int64_t tn_execution_write_node(tn_execution_trace *trace, tn_observed *seen,
     cJSON *attributes = add_attributes(&n, OP_SCOPE, this_thread(), node->op->schema,
                                        kind == TN_EXECUTION_FUSED ? "onednn" : "tenon");
     add_string(&n, attributes, "kind", kinds[kind]);
-    add_string(&n, attributes, "node", node->name);
+    add_string(&n, attributes, "node",
+               node->output_count > 0 ? node->outputs[0]->name : node->name);
     add_string(&n, attributes, "module", node->source ? node->source->module_path : "");
     return end_node(&n);
 }
