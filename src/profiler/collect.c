@@ -3,6 +3,7 @@
 #include "profiler/profiler.h"
 #include "run/plan.h"
 #include <execinfo.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +13,21 @@ typedef struct plan_texts {
     tenon_event *steps; /* by step; the fields that do not change; name NULL: not made yet */
 } plan_texts;
 
+/* A text that many events share, by what it was made of: the addresses of frames, or two texts. */
+typedef struct shared_text {
+    const void *key;
+    size_t size;
+    const char *text;    /* NULL: not made yet */
+    const char *pair[2]; /* where the key of two texts lies */
+} shared_text;
+
 typedef struct collector {
     const tenon_profiler_options *options;
     tn_trace *trace;
     plan_texts *plans;
     int plan_count, plan_capacity;
+    int plan;    /* the one that was met last */
+    void *texts; /* tree of shared_text */
 } collector;
 
 const char *tn_event_kind_text(tenon_event_kind kind) {
@@ -100,9 +111,12 @@ static tenon_status describe_step(collector *c, const tn_plan *plan, int32_t ind
 }
 
 static plan_texts *find_plan(collector *c, const tn_plan *plan) {
-    for (int i = c->plan_count - 1; i >= 0; i--)
-        if (c->plans[i].plan == plan)
-            return &c->plans[i];
+    if (c->plan_count > 0 && c->plans[c->plan].plan == plan)
+        return &c->plans[c->plan];
+    for (c->plan = c->plan_count - 1; c->plan >= 0; c->plan--)
+        if (c->plans[c->plan].plan == plan)
+            return &c->plans[c->plan];
+    c->plan = 0;
     if (c->plan_count == c->plan_capacity) {
         int capacity = c->plan_capacity ? c->plan_capacity * 2 : 8;
         plan_texts *plans = realloc(c->plans, (size_t)capacity * sizeof *plans);
@@ -114,18 +128,57 @@ static plan_texts *find_plan(collector *c, const tn_plan *plan) {
     tenon_event *steps = calloc((size_t)plan->step_count + 1, sizeof *steps);
     if (!steps)
         return NULL;
-    c->plans[c->plan_count] = (plan_texts){plan, steps};
-    return &c->plans[c->plan_count++];
+    c->plan = c->plan_count++;
+    c->plans[c->plan] = (plan_texts){plan, steps};
+    return &c->plans[c->plan];
+}
+
+static int compare_keys(const void *x, const void *y) {
+    const shared_text *a = x, *b = y;
+    if (a->size != b->size)
+        return a->size < b->size ? -1 : 1;
+    return memcmp(a->key, b->key, a->size);
+}
+
+/* The text of that key, which must stay; NULL when memory is out. */
+static shared_text *find_text(collector *c, const void *key, size_t size) {
+    shared_text *made = calloc(1, sizeof *made);
+    if (!made)
+        return NULL;
+    made->key = key;
+    made->size = size;
+    shared_text **found = tsearch(made, &c->texts, compare_keys);
+    if (!found || *found != made)
+        free(made);
+    return found ? *found : NULL;
+}
+
+static void free_texts(collector *c) {
+    while (c->texts) {
+        shared_text *text = *(shared_text **)c->texts;
+        tdelete(text, &c->texts, compare_keys);
+        free(text);
+    }
 }
 
 /* The caller's C functions. */
 static tenon_status describe_frames(collector *c, const tn_event *from, tenon_event *event) {
     tn_text stack = {0};
+    shared_text *shared =
+        find_text(c, from->frames, (size_t)from->frame_count * sizeof *from->frames);
+    if (!shared)
+        return tn_no_memory();
+    if (shared->text) {
+        event->stack = shared->text;
+        return TENON_OK;
+    }
     char **names = from->frame_count ? backtrace_symbols(from->frames, from->frame_count) : NULL;
     for (int i = 0; names && i < from->frame_count; i++)
         tn_text_add(&stack, "%s%s", i ? "\n" : "", names[i]);
     free(names);
-    return keep(c->trace, &stack, &event->stack);
+    TN_TRY(keep(c->trace, &stack, &shared->text));
+    event->stack = shared->text;
+    return TENON_OK;
 }
 
 /* ---- Events ---- */
@@ -151,6 +204,23 @@ static tenon_status describe(collector *c, const tn_event *from, tenon_event *ev
     return TENON_OK;
 }
 
+/* Two stacks as one, made once. */
+static tenon_status join(collector *c, const char *inner, const char *outer, const char **out) {
+    tn_text stack = {0};
+    const char *const pair[2] = {inner, outer};
+    shared_text *shared = find_text(c, pair, sizeof pair);
+    if (!shared)
+        return tn_no_memory();
+    if (!shared->text) {
+        memcpy(shared->pair, pair, sizeof pair);
+        shared->key = shared->pair;
+        tn_text_add(&stack, "%s%s%s", inner, *inner ? "\n" : "", outer);
+        TN_TRY(keep(c->trace, &stack, &shared->text));
+    }
+    *out = shared->text;
+    return TENON_OK;
+}
+
 /* A step's stack goes on with the caller's of the run that it is in. */
 static tenon_status join_stacks(collector *c, int first, int count) {
     tenon_event *events = c->trace->events;
@@ -160,10 +230,7 @@ static tenon_status join_stacks(collector *c, int first, int count) {
             at = events[at].parent;
         if (events[i].kind > TENON_EVENT_COPY || at < 0)
             continue;
-        tn_text stack = {0};
-        tn_text_add(&stack, "%s%s%s", events[i].stack, *events[i].stack ? "\n" : "",
-                    events[at].stack);
-        TN_TRY(keep(c->trace, &stack, &events[i].stack));
+        TN_TRY(join(c, events[i].stack, events[at].stack, &events[i].stack));
     }
     return TENON_OK;
 }
@@ -190,8 +257,9 @@ static tenon_status add_thread(collector *c, const tn_thread_events *thread) {
         int event = from->event < 0 ? -1 : first + from->event;
         if (event >= 0)
             trace->events[event].self_memory += from->bytes;
-        trace->changes[trace->change_count++] =
-            (tenon_memory_event){from->time, thread->thread, from->bytes, 0, event};
+        trace->changes[trace->change_count] = (tenon_memory_event){
+            from->time, thread->thread, from->bytes, trace->change_count, event};
+        trace->change_count++;
     }
     trace->event_count += thread->event_count;
     trace->lost += thread->lost;
@@ -200,7 +268,9 @@ static tenon_status add_thread(collector *c, const tn_thread_events *thread) {
 
 static int by_time(const void *x, const void *y) {
     const tenon_memory_event *a = x, *b = y;
-    return (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
+    if (a->time_ns != b->time_ns)
+        return a->time_ns < b->time_ns ? -1 : 1;
+    return (a->total > b->total) - (a->total < b->total); /* the order of adding, for now */
 }
 
 /* Sums: an event's memory is its own and that of the events within it, which stand behind it. */
@@ -240,6 +310,7 @@ tenon_status tn_trace_create(const tenon_profiler_options *options, tn_thread_ev
     for (int i = 0; i < c.plan_count; i++)
         free(c.plans[i].steps);
     free(c.plans);
+    free_texts(&c);
     if (status != TENON_OK) {
         tn_trace_destroy(&trace);
         return status;

@@ -30,9 +30,14 @@ static inline void make_runner(runner *r, tenon_backend backend) {
         r->x[i] = (float)(i % 13) / 6 - 1;
 }
 
-static inline void run_once(runner *r, int64_t rows) {
+/* Without an assertion, for loops, threads and children of fork. */
+static inline tenon_status try_run(runner *r, int64_t rows) {
     tenon_view input = view_of(r->x, TENON_FLOAT32, rows, 3, 16, 16), output = {0};
-    OK(tenon_context_run(r->context, &input, 1, &output, 1));
+    return tenon_context_run(r->context, &input, 1, &output, 1);
+}
+
+static inline void run_once(runner *r, int64_t rows) {
+    OK(try_run(r, rows));
 }
 
 static inline void drop_runner(runner *r) {
@@ -54,17 +59,16 @@ static inline void check_nesting(const tenon_profiler *profiler) {
     tenon_event event, parent;
     for (int i = 0; tenon_profiler_get_event(profiler, i, &event); i++) {
         self += event.self_ns;
-        ck_assert_int_ge(event.self_ns, 0);
-        ck_assert_int_le(event.start_ns, event.end_ns);
+        if (event.self_ns < 0 || event.start_ns > event.end_ns)
+            ck_abort_msg("event %d takes no time", i);
         if (event.parent < 0) {
             roots += event.end_ns - event.start_ns;
             continue;
         }
-        ck_assert_int_lt(event.parent, i);
-        ck_assert(tenon_profiler_get_event(profiler, event.parent, &parent));
-        ck_assert_int_eq(parent.thread, event.thread);
-        ck_assert_int_ge(event.start_ns, parent.start_ns);
-        ck_assert_int_le(event.end_ns, parent.end_ns);
+        if (event.parent >= i || !tenon_profiler_get_event(profiler, event.parent, &parent) ||
+            parent.thread != event.thread || event.start_ns < parent.start_ns ||
+            event.end_ns > parent.end_ns)
+            ck_abort_msg("event %d does not lie in event %d", i, event.parent);
     }
     ck_assert_int_eq(self, roots);
 }
