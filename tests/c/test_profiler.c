@@ -131,6 +131,142 @@ START_TEST(misuse_is_refused) {
 }
 END_TEST
 
+START_TEST(numbers_of_schedules_are_checked) {
+    const int64_t past = (int64_t)INT32_MAX + 1;
+    const struct {
+        tenon_profiler_schedule schedule;
+        const char *message;
+    } cases[] = {{{.skip_first = -1, .active = 1}, "skip_first is -1"},
+                 {{.wait = past, .active = 1}, "wait is 2147483648"},
+                 {{.warmup = -7, .active = 1}, "warmup is -7"},
+                 {{.active = -1}, "active is -1, not 1 to"},
+                 {{.active = past}, "active is 2147483648"},
+                 {{.active = 1, .repeat = INT64_MIN}, "repeat is -9223372036854775808"}};
+    tenon_profiler *const none = NULL;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        tenon_profiler *profiler = none;
+        FAILS(tenon_profiler_create(&(tenon_profiler_options){.schedule = &cases[i].schedule},
+                                    &profiler),
+              TENON_INVALID_ARGUMENT, cases[i].message);
+        ck_assert_ptr_eq(profiler, none);
+        ck_assert_int_eq(tenon_profiler_schedule_action(&cases[i].schedule, 0),
+                         TENON_PROFILER_NONE);
+    }
+    const tenon_profiler_schedule largest = {INT32_MAX, INT32_MAX, INT32_MAX,
+                                             INT32_MAX, INT32_MAX, true};
+    const tenon_profiler_schedule plain = {.active = 1};
+    ck_assert_int_eq(tenon_profiler_schedule_action(&largest, INT32_MAX), TENON_PROFILER_WARMUP);
+    ck_assert_int_eq(tenon_profiler_schedule_action(&largest, INT64_MAX), TENON_PROFILER_NONE);
+    ck_assert_int_eq(tenon_profiler_schedule_action(&plain, INT64_MAX),
+                     TENON_PROFILER_RECORD_AND_SAVE);
+    ck_assert_int_eq(tenon_profiler_schedule_action(&plain, -1), TENON_PROFILER_NONE);
+}
+END_TEST
+
+typedef struct handler {
+    int calls;
+    bool refused;
+} handler;
+
+/* What a handler may not do. */
+static void try_everything(tenon_profiler *profiler, void *user) {
+    handler *h = user;
+    h->calls++;
+    h->refused = tenon_profiler_step(profiler) == TENON_INVALID_ARGUMENT &&
+                 strstr(tenon_last_error(), "on_trace_ready") &&
+                 tenon_profiler_stop(profiler) == TENON_INVALID_ARGUMENT &&
+                 tenon_profiler_start(profiler) == TENON_INVALID_ARGUMENT;
+}
+
+static tenon_profiler_action record_first(int64_t step, void *user) {
+    ++*(int *)user;
+    return step == 0 ? TENON_PROFILER_RECORD_AND_SAVE : TENON_PROFILER_NONE;
+}
+
+START_TEST(the_contract_of_a_profiler_holds) {
+    int asked = 0;
+    handler h = {0};
+    tenon_event event;
+    tenon_memory_event change;
+    tenon_profiler *profiler = NULL;
+    tenon_profiler_schedule schedule = {.wait = 1, .active = 1};
+    tenon_profiler_destroy(&profiler); /* of none */
+    /* The schedule is copied; a function stands in for it. */
+    OK(tenon_profiler_create(&(tenon_profiler_options){.schedule = &schedule}, &profiler));
+    schedule.wait = 0;
+    OK(tenon_profiler_start(profiler));
+    ck_assert_int_eq(tenon_profiler_current_action(profiler), TENON_PROFILER_NONE);
+    OK(tenon_profiler_stop(profiler));
+    tenon_profiler_destroy(&profiler);
+    ck_assert_ptr_null(profiler);
+    OK(tenon_profiler_create(&(tenon_profiler_options){.schedule = &schedule,
+                                                       .schedule_fn = record_first,
+                                                       .schedule_user = &asked,
+                                                       .on_trace_ready = try_everything,
+                                                       .ready_user = &h},
+                             &profiler));
+    ck_assert_int_eq(tenon_profiler_event_count(profiler), 0);
+    ck_assert(!tenon_profiler_get_event(profiler, 0, &event));
+    ck_assert(!tenon_profiler_get_memory(profiler, 0, &change));
+    for (int round = 1; round <= 2; round++) { /* it may start again, from step 0 */
+        OK(tenon_profiler_start(profiler));
+        ck_assert_int_eq(tenon_profiler_step_num(profiler), 0);
+        ck_assert_int_eq(tenon_profiler_current_action(profiler), TENON_PROFILER_RECORD_AND_SAVE);
+        tenon_record_function_begin(NULL);
+        tenon_record_function_end();
+        OK(tenon_profiler_step(profiler));
+        ck_assert_int_eq(tenon_profiler_step_num(profiler), 1);
+        ck_assert_int_eq(tenon_profiler_current_action(profiler), TENON_PROFILER_NONE);
+        ck_assert_int_eq(h.calls, round);
+        ck_assert(h.refused);
+        tenon_record_function_begin("not recorded");
+        tenon_record_function_end();
+        OK(tenon_profiler_stop(profiler));
+        ck_assert_int_eq(h.calls, round);
+        ck_assert_int_eq(asked, 2 * round);
+        FAILS(tenon_profiler_stop(profiler), TENON_INVALID_ARGUMENT, "not started");
+        ck_assert_int_eq(tenon_profiler_event_count(profiler), 2);
+        ck_assert_int_eq(find_event(profiler, TENON_EVENT_USER, "", 0, &event), 1);
+        ck_assert(!tenon_profiler_get_event(profiler, 2, &event));
+        ck_assert(!tenon_profiler_get_event(profiler, -1, &event));
+        ck_assert(!tenon_profiler_get_memory(profiler, 0, &change)); /* without profile_memory */
+    }
+    /* Destroying stops without a call; others may record then. */
+    OK(tenon_profiler_start(profiler));
+    tenon_profiler_destroy(&profiler);
+    ck_assert_int_eq(h.calls, 2);
+    OK(tenon_profiler_create(NULL, &profiler));
+    OK(tenon_profiler_start(profiler));
+    OK(tenon_profiler_stop(profiler));
+    tenon_profiler_destroy(&profiler);
+}
+END_TEST
+
+START_TEST(what_was_not_asked_for_is_empty) {
+    static runner r;
+    tenon_profiler *profiler = NULL;
+    tenon_event event;
+    make_runner(&r, TENON_BACKEND_REFERENCE);
+    run_once(&r, 1);
+    OK(tenon_profiler_create(NULL, &profiler));
+    OK(tenon_profiler_start(profiler));
+    run_once(&r, 1);
+    OK(tenon_profiler_stop(profiler));
+    ck_assert_int_ge(find_event(profiler, TENON_EVENT_KERNEL, "aten.convolution", 0, &event), 0);
+    ck_assert_str_eq(event.shapes, "");
+    ck_assert_str_eq(event.strides, "");
+    ck_assert_str_eq(event.module, "");
+    ck_assert_str_eq(event.stack, "");
+    ck_assert_double_eq(event.flops, 0);
+    ck_assert_int_eq(event.memory, 0);
+    ck_assert_int_eq(tenon_profiler_memory_count(profiler), 0);
+    ck_assert_int_eq(event.node_count, 1);
+    ck_assert_str_eq(tenon_node_op(event.nodes[0]), "aten.convolution");
+    tenon_profiler_destroy(&profiler);
+    drop_runner(&r);
+}
+END_TEST
+
 START_TEST(memory_is_recorded) {
     static runner r;
     tenon_profiler *profiler = NULL;
@@ -198,6 +334,9 @@ int main(void) {
     tcase_add_test(tests, compiling_passes_and_loading_are_recorded);
     tcase_add_test(tests, schedules_cut_the_time_into_cycles);
     tcase_add_test(tests, misuse_is_refused);
+    tcase_add_test(tests, numbers_of_schedules_are_checked);
+    tcase_add_test(tests, the_contract_of_a_profiler_holds);
+    tcase_add_test(tests, what_was_not_asked_for_is_empty);
     tcase_add_test(tests, memory_is_recorded);
     tcase_add_test(tests, threads_have_events_of_their_own);
     suite_add_tcase(suite, tests);
