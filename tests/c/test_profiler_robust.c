@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -363,16 +364,22 @@ START_TEST(threads_may_come_and_go) {
 }
 END_TEST
 
+enum { BEFORE, STARTED, STOPPING, STOPPED, MOMENTS };
+
 typedef struct worker {
     runner r;
     pthread_t thread;
     atomic_bool *ends;
     atomic_long runs;
+    atomic_long id;      /* the kernel's, of the thread */
+    long noted[MOMENTS]; /* runs, at moments of a recording */
+    int steps;           /* of a run */
     bool failed;
 } worker;
 
 static void *work(void *user) {
     worker *w = user;
+    atomic_store(&w->id, syscall(SYS_gettid));
     while (!atomic_load(w->ends)) {
         tenon_record_function_begin("work");
         w->failed = w->failed || try_run(&w->r, 1 + atomic_load(&w->runs) % 2) != TENON_OK;
@@ -386,8 +393,9 @@ enum { WORKERS = 3 };
 
 static void start_workers(worker *workers, atomic_bool *ends) {
     for (int i = 0; i < WORKERS; i++) {
-        make_runner(&workers[i].r, TENON_BACKEND_REFERENCE);
+        make_runner(&workers[i].r, i == 0 ? TENON_BACKEND_ONEDNN : TENON_BACKEND_REFERENCE);
         workers[i].ends = ends;
+        workers[i].steps = i == 0 ? 3 : 4; /* a convolution and its ReLU are one */
         ck_assert_int_eq(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
     }
 }
@@ -408,40 +416,62 @@ static void wait_for_runs(worker *workers, long more) {
             sched_yield();
 }
 
-/* Recordings begin and end in the middle of runs. Of each thread all runs but the first and last
- * are whole, and as many as it made. */
+static void note_runs(worker *workers, int moment) {
+    for (int i = 0; i < WORKERS; i++)
+        workers[i].noted[moment] = atomic_load(&workers[i].runs);
+}
+
+/* Every run that began and ended within the recording is there with all its steps, on its own
+ * thread; what the recording's end cut off, or its beginning, is at most one run a thread. */
+static void check_runs(const tenon_profiler *profiler, const worker *w, bool scheduled) {
+    tenon_event run, event;
+    long whole = 0, cut = 0, loose = 0;
+    for (int at = -1;
+         (at = find_event(profiler, TENON_EVENT_RUN, "tenon_context_run", at + 1, &run)) >= 0;) {
+        int steps = 0, children = 0;
+        if (run.thread != atomic_load(&w->id))
+            continue;
+        for (int e = at + 1; children < run.child_count; e++) {
+            tenon_profiler_get_event(profiler, e, &event);
+            children += event.parent == at;
+            steps += event.parent == at && event.node_count > 0;
+        }
+        whole += steps == w->steps;
+        cut += steps != w->steps;
+    }
+    for (int e = 0; tenon_profiler_get_event(profiler, e, &event); e++)
+        loose += event.thread == atomic_load(&w->id) && event.node_count > 0 && event.parent < 0;
+    ck_assert_int_le(cut, 1);
+    ck_assert_int_le(loose, w->steps);
+    ck_assert_int_le(whole, w->noted[STOPPED] - w->noted[BEFORE] + 1);
+    ck_assert_int_ge(whole, scheduled ? 1 : w->noted[STOPPING] - w->noted[STARTED] - 1);
+}
+
+/* Recordings begin and end in the middle of runs. */
 START_TEST(recordings_cut_through_runs) {
     static worker workers[WORKERS];
     static const tenon_profiler_schedule schedule = {.wait = 1, .warmup = 1, .active = 2};
     atomic_bool ends = false;
     start_workers(workers, &ends);
+    wait_for_runs(workers, 3);
     for (int i = 0; i < 30; i++) {
         tenon_profiler_options options = everything;
         options.schedule = i % 2 ? &schedule : NULL;
         tenon_profiler *profiler = make_profiler(&options);
-        tenon_event run, event;
+        note_runs(workers, BEFORE);
         OK(tenon_profiler_start(profiler));
+        note_runs(workers, STARTED);
         for (int step = 0; step < 4; step++) {
             wait_for_runs(workers, 2);
             if (step < 3)
                 OK(tenon_profiler_step(profiler));
         }
+        note_runs(workers, STOPPING);
         OK(tenon_profiler_stop(profiler));
+        note_runs(workers, STOPPED);
         check_nesting(profiler);
-        int whole = 0, cut = 0;
-        for (int at = -1; (at = find_event(profiler, TENON_EVENT_RUN, "tenon_context_run", at + 1,
-                                           &run)) >= 0;) {
-            int steps = 0, children = 0;
-            for (int e = at + 1; children < run.child_count; e++) {
-                tenon_profiler_get_event(profiler, e, &event);
-                children += event.parent == at;
-                steps += event.parent == at && event.kind == TENON_EVENT_KERNEL;
-            }
-            whole += steps == 4;
-            cut += steps < 4;
-        }
-        ck_assert_int_ge(whole, WORKERS);
-        ck_assert_int_le(cut, WORKERS); /* where the recording ended */
+        for (int w = 0; w < WORKERS; w++)
+            check_runs(profiler, &workers[w], options.schedule != NULL);
         tenon_profiler_destroy(&profiler);
     }
     stop_workers(workers, &ends);
@@ -469,6 +499,33 @@ START_TEST(sessions_may_go_while_they_are_recorded) {
     }
 }
 END_TEST
+
+/* Inside a parallel region a thread of its own compiles, while the caller waits: what it does is
+ * recorded as the caller's. */
+#ifndef __SANITIZE_THREAD__ /* which does not see gomp's barriers */
+START_TEST(work_for_another_thread_is_recorded_as_its) {
+    static runner r;
+    tenon_event compile, pass;
+    tenon_status status = TENON_INTERNAL;
+    make_runner(&r, TENON_BACKEND_REFERENCE);
+    tenon_profiler *profiler = make_profiler(NULL);
+    OK(tenon_profiler_start(profiler));
+#pragma omp parallel num_threads(2)
+#pragma omp master
+    status = try_run(&r, 1);
+    OK(tenon_profiler_stop(profiler));
+    OK(status);
+    check_nesting(profiler);
+    int at = find_event(profiler, TENON_EVENT_COMPILE, "net", 0, &compile);
+    ck_assert_int_ge(at, 0);
+    ck_assert_int_ge(find_event(profiler, TENON_EVENT_PASS, "layout", 0, &pass), 0);
+    ck_assert_int_eq(pass.parent, at);
+    ck_assert_int_eq(pass.thread, (int64_t)getpid());
+    tenon_profiler_destroy(&profiler);
+    drop_runner(&r);
+}
+END_TEST
+#endif
 
 /* ---- Fork ---- */
 
@@ -549,6 +606,9 @@ int main(void) {
     tcase_add_test(threads, threads_may_come_and_go);
     tcase_add_test(threads, recordings_cut_through_runs);
     tcase_add_test(threads, sessions_may_go_while_they_are_recorded);
+#ifndef __SANITIZE_THREAD__
+    tcase_add_test(threads, work_for_another_thread_is_recorded_as_its);
+#endif
     tcase_add_test(threads, children_of_fork_go_on);
     suite_add_tcase(suite, tests);
     suite_add_tcase(suite, threads);
