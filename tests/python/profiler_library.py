@@ -3,8 +3,11 @@
 import ctypes
 from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_bool, c_char, c_char_p, c_int, c_int64, c_void_p
 
+import numpy as np
+from session_memory import View
+
 ACTIONS = ["NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE"]
-STEP_EVENT = 8
+RUN_EVENT, STEP_EVENT = 3, 8
 
 
 class Schedule(Structure):
@@ -45,24 +48,25 @@ class Library:
     def action(self, schedule, step):
         return self.library.tenon_profiler_schedule_action(byref(schedule), c_int64(step))
 
-    def step_names(self, profiler):
-        """The events ProfilerStep#N of the last recording."""
-        names, event = [], Event()
+    def recorded(self, profiler):
+        """Of the last recording: the events ProfilerStep#N, and how many runs there are."""
+        names, runs, event = [], 0, Event()
         for i in range(self.library.tenon_profiler_event_count(profiler)):
             assert self.library.tenon_profiler_get_event(profiler, i, byref(event))
             if event.kind == STEP_EVENT:
                 names.append(event.name.decode())
-        return names
+            runs += event.kind == RUN_EVENT
+        return names, runs
 
-    def profile(self, steps, schedule=None, function=None):
-        """A profile of so many steps: the action of each, and for each call of on_trace_ready the
-        step number and the names of steps."""
+    def profile(self, steps, schedule=None, function=None, work=lambda: None):
+        """A profile of so many steps, each of which does `work`: the action of each, and for each
+        call of on_trace_ready the step number, the names of steps, and the number of runs."""
         actions, ready, profiler = [], [], c_void_p()
 
         def on_ready(pointer, _):
             pointer = c_void_p(pointer)
             number = self.library.tenon_profiler_step_num(pointer)
-            ready.append((number, self.step_names(pointer)))
+            ready.append((number, *self.recorded(pointer)))
 
         options = Options(
             schedule=ctypes.pointer(schedule) if schedule else None,
@@ -76,6 +80,34 @@ class Library:
                 self.call("step", profiler)
             assert self.library.tenon_profiler_step_num(profiler) == step
             actions.append(self.library.tenon_profiler_current_action(profiler))
+            work()
         self.call("stop", profiler)
         self.library.tenon_profiler_destroy(byref(profiler))
         return actions, ready
+
+    def runner(self, path, x):
+        """A function that runs the model on the float32 array `x` and returns its output."""
+        graph, session, context = c_void_p(), c_void_p(), c_void_p()
+        tenon = self.library
+        tenon.tenon_dtype_from_text.argtypes = [c_char_p]
+
+        def check(status):
+            assert status == 0, tenon.tenon_last_error().decode()
+
+        check(tenon.tenon_load(str(path).encode(), byref(graph)))
+        check(tenon.tenon_session_create(graph, None, byref(session)))
+        check(tenon.tenon_context_create(session, byref(context)))
+        x = np.ascontiguousarray(x)
+        view = View(x.ctypes.data, tenon.tenon_dtype_from_text(b"float32"), x.ndim)
+        for d in range(x.ndim):
+            view.shape[d], view.strides[d] = x.shape[d], x.strides[d] // x.itemsize
+
+        def run():
+            output = View()
+            check(tenon.tenon_context_run(context, byref(view), 1, byref(output), 1))
+            shape = output.shape[: output.rank]
+            memory = ctypes.cast(output.data, POINTER(ctypes.c_float))
+            return np.ctypeslib.as_array(memory, shape).copy()
+
+        run.holds = x
+        return run

@@ -5,8 +5,10 @@ import itertools
 import random
 import warnings
 
+import numpy as np
 import pytest
 import torch
+from conftest import ROOT
 from profiler_library import ACTIONS, Library, Schedule
 from torch.profiler import ProfilerAction, ProfilerActivity
 
@@ -49,20 +51,21 @@ class Unrecorded(torch.profiler.profile):
             self.names.append(f"ProfilerStep#{self.step_num}")
 
 
-def names_in(profiler):
+def recorded_by(profiler):
+    """The names of steps, and the number of runs of a model with one linear layer."""
     if isinstance(profiler, Unrecorded):
-        return list(profiler.names)
+        return list(profiler.names), 0
     names = [event.name() for event in profiler.profiler.kineto_results.events()]
-    return [name for name in names if name.startswith("ProfilerStep#")]
+    return [name for name in names if name.startswith("ProfilerStep#")], names.count("aten::linear")
 
 
-def torch_profile(steps, schedule, recorded=True):
+def torch_profile(steps, schedule, recorded=True, work=lambda: None):
     """What Library.profile returns, of torch.profiler."""
     actions, ready = [], []
     profiler = (torch.profiler.profile if recorded else Unrecorded)(
         activities=[ProfilerActivity.CPU],
         schedule=schedule,
-        on_trace_ready=lambda p: ready.append((p.step_num, names_in(p))),
+        on_trace_ready=lambda p: ready.append((p.step_num, *recorded_by(p))),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of odd schedules
@@ -72,6 +75,7 @@ def torch_profile(steps, schedule, recorded=True):
                 profiler.step()
             assert profiler.step_num == step
             actions.append(profiler.current_action.value)
+            work()
         profiler.stop()
     return actions, ready
 
@@ -98,6 +102,29 @@ def test_random_schedules(library, seed):
     for step in [*range(60), 10**6, 2**31 + seed]:
         assert library.action(schedule, step) == expected(step).value, step
     assert library.profile(steps, schedule=schedule) == torch_profile(steps, expected)
+
+
+@pytest.fixture(scope="module")
+def models(library):
+    """The same model, run by both."""
+    module = torch.export.load(ROOT / "examples" / "digits" / "digits.pt2").module()
+    x = torch.rand(2, 1, 8, 8)
+    run = library.runner(ROOT / "examples" / "digits" / "digits.pt2", x.numpy())
+    np.testing.assert_allclose(run(), module(x)["logits"].detach().numpy(), rtol=1e-4, atol=1e-4)
+    return run, lambda: module(x)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_schedules_of_a_model(library, models, seed):
+    """Each step runs the model once; the traces hold the runs of the steps that are recorded."""
+    numbers, steps = random_schedule(random.Random(seed))
+    run, torch_run = models
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        schedule = torch.profiler.schedule(**numbers)
+    got = library.profile(steps, schedule=Schedule(**numbers), work=run)
+    assert got == torch_profile(steps, schedule, work=torch_run)
+    assert all(len(names) == runs for _, names, runs in got[1])
 
 
 def compare_custom(library, actions):
@@ -147,7 +174,7 @@ def test_odd_custom_schedules(library, actions):
 def test_without_a_schedule(library, steps):
     """Everything is recorded, and steps are not marked."""
     assert library.profile(steps) == torch_profile(steps, None)
-    assert library.profile(steps)[1] == [(steps - 1, [])]
+    assert library.profile(steps)[1] == [(steps - 1, [], 0)]
 
 
 def test_actions_that_are_none(library):
