@@ -33,6 +33,7 @@ static atomic_uint last_recording;
 static _Atomic int64_t clock_offset;
 static _Thread_local thread_log *mine;
 static pthread_key_t key;
+static bool prepared; /* there is a key, and forks are seen to */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static int64_t monotonic(void) {
@@ -99,8 +100,8 @@ static void after_fork_in_child(void) {
 }
 
 static void prepare_process(void) {
-    pthread_key_create(&key, thread_ends);
-    pthread_atfork(before_fork, after_fork, after_fork_in_child);
+    prepared = pthread_key_create(&key, thread_ends) == 0 &&
+               pthread_atfork(before_fork, after_fork, after_fork_in_child) == 0;
 }
 
 static thread_log *my_log(void) {
@@ -110,7 +111,7 @@ static thread_log *my_log(void) {
     if (!log)
         return NULL;
     pthread_once(&once, prepare_process);
-    if (pthread_setspecific(key, log) != 0) {
+    if (!prepared || pthread_setspecific(key, log) != 0) {
         free(log);
         return NULL;
     }
