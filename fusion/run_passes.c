@@ -123,7 +123,7 @@ static tenon_status call_pass(const tenon_pass *pass, const runner *r, tenon_gra
     tn_user_enter();
     tn_profile_token token = {0};
     if (tn_profile_on(TN_PROFILE_EVENTS))
-        token = tn_profile_begin(TENON_EVENT_PASS, pass->name, NULL, 0);
+        token = tn_profile_begin_named(TENON_EVENT_PASS, "pass", pass->name);
     tenon_status status = tn_user_leave(pass->run(call));
     tn_profile_end(token);
     call->samples = NULL;

@@ -39,8 +39,8 @@ typedef enum tenon_profiler_action {
 
 /* The first skip_first steps are skipped; then cycles of `wait` idle steps, `warmup` steps and
  * `active` steps follow each other, `repeat` times, or until the profiler is stopped when `repeat`
- * is 0. With skip_first_wait the first cycle has no idle steps. None is negative, `active` is at
- * least 1. */
+ * is 0. With skip_first_wait the first cycle has no idle steps. None is negative or above
+ * 2147483647, `active` is at least 1. */
 typedef struct tenon_profiler_schedule {
     int64_t skip_first, wait, warmup, active, repeat;
     bool skip_first_wait;
@@ -51,12 +51,14 @@ typedef struct tenon_profiler_schedule {
 TENON_API tenon_profiler_action
 tenon_profiler_schedule_action(const tenon_profiler_schedule *schedule, int64_t step);
 
-/* A schedule of your own; called once for each step, in order. What is no action counts as NONE. */
+/* A schedule of your own; called once for each step, in order. What is no action counts as NONE. It
+ * may not step or stop the profiler (INVALID_ARGUMENT). */
 typedef tenon_profiler_action (*tenon_profiler_schedule_fn)(int64_t step, void *user);
 
 /* Called at the end of each cycle, and at stop when it was recording: the results are those of the
  * cycle. Called by the thread that calls tenon_profiler_step or tenon_profiler_stop; it may read
- * and export them, but not step, stop or destroy the profiler. */
+ * and export them, but not step or stop the profiler (INVALID_ARGUMENT). When it, or a schedule,
+ * destroys the profiler, that goes as soon as it has returned. */
 typedef void (*tenon_profiler_ready_fn)(tenon_profiler *profiler, void *user);
 
 /* ---- Recording
@@ -79,7 +81,7 @@ typedef struct tenon_profiler_options {
 /* Makes a profiler. `options` may be NULL. INVALID_ARGUMENT names a bad number of the schedule. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_profiler_create(const tenon_profiler_options *options,
                                                               tenon_profiler **out);
-/* Stops it first, without a call of on_trace_ready. */
+/* Stops it first, without a call of on_trace_ready; see there for a call from within. */
 TENON_API void tenon_profiler_destroy(tenon_profiler **profiler);
 
 /* Begins step 0. INVALID_ARGUMENT when it, or another profiler of the process, runs already. In a
@@ -93,7 +95,8 @@ TENON_API TENON_MUST_CHECK tenon_status tenon_profiler_step(tenon_profiler *prof
  * OUT_OF_MEMORY: it has stopped, and what it recorded is lost. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_profiler_stop(tenon_profiler *profiler);
 
-/* The current step, from 0 on. */
+/* The current step, from 0 on; without a schedule steps are only counted. Both keep their last
+ * value when the profiler has stopped. */
 TENON_API int64_t tenon_profiler_step_num(const tenon_profiler *profiler);
 TENON_API tenon_profiler_action tenon_profiler_current_action(const tenon_profiler *profiler);
 
@@ -273,7 +276,8 @@ TENON_API TENON_MUST_CHECK tenon_status
 tenon_profiler_export_chrome_trace(const tenon_profiler *profiler, const char *path);
 
 /* A line "outermost;...;innermost N" for each stack, N in microseconds, as flame graph tools read
- * them. `metric`: "self_cpu_time_total" or "cpu_time_total". */
+ * them. `metric`: "self_cpu_time_total" (also for NULL) or "cpu_time_total". Time and size grow
+ * with the depth of nested ranges, too. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_profiler_export_stacks(const tenon_profiler *profiler,
                                                                      const char *path,
                                                                      const char *metric);
@@ -304,8 +308,8 @@ TENON_API void tenon_tensorboard_trace_handler(tenon_profiler *profiler, void *u
  * step stands below it. Works with or without a profiler; runs of several threads take turns in
  * writing. Sessions that ran are kept until it stops. Start: INVALID_ARGUMENT when one is written
  * already; IO names the file, which appears when it is whole. Stop: INVALID_ARGUMENT when none is
- * written, in a child of fork too; IO or OUT_OF_MEMORY when it could not be. Runs never fail by it.
- * Thread-safe. */
+ * written, in a child of fork too; IO or OUT_OF_MEMORY when it could not be. Runs never fail by it,
+ * but become slower: do not profile at the same time. Thread-safe. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_execution_trace_start(const char *path);
 TENON_API TENON_MUST_CHECK tenon_status tenon_execution_trace_stop(void);
 

@@ -1,5 +1,6 @@
 /* tenon profile */
 #include "cli.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +42,8 @@ static int take_number(const char *option, const char *text, long long min, long
 }
 
 /* One "NAME=N" of a schedule. */
-static int take_part(tenon_profiler_schedule *s, const char *name, size_t length,
-                     const char *text) {
+static int take_part(tenon_profiler_schedule *s, const char *name, size_t length, const char *text,
+                     unsigned *taken) {
     int64_t skip_first_wait = s->skip_first_wait;
     const struct {
         const char *name;
@@ -60,6 +61,9 @@ static int take_part(tenon_profiler_schedule *s, const char *name, size_t length
         if (strlen(numbers[i].name) != length || strncmp(numbers[i].name, name, length) != 0)
             continue;
         snprintf(option, sizeof option, "--schedule %s", numbers[i].name);
+        if (*taken & 1u << i)
+            return cli_error(CLI_USAGE, "%s is given twice", option);
+        *taken |= 1u << i;
         int code = cli_integer(option, text, numbers[i].min, numbers[i].max, &number);
         *numbers[i].value = number;
         s->skip_first_wait = skip_first_wait != 0;
@@ -74,13 +78,14 @@ static int take_part(tenon_profiler_schedule *s, const char *name, size_t length
 /* "wait=1,warmup=1,active=3,repeat=1", in any order. */
 static int take_schedule(profile *p) {
     int code = CLI_OK;
+    unsigned taken = 0;
     p->schedule = (tenon_profiler_schedule){.active = 1};
     char *copy = strdup(p->schedule_text), *rest = copy, *part;
     if (!copy)
         return cli_error(CLI_FAILED, "out of memory");
     while (code == CLI_OK && (part = strsep(&rest, ",")) != NULL) {
         char *equals = strchr(part, '=');
-        code = equals ? take_part(&p->schedule, part, (size_t)(equals - part), equals + 1)
+        code = equals ? take_part(&p->schedule, part, (size_t)(equals - part), equals + 1, &taken)
                       : cli_error(CLI_USAGE, "--schedule: '%s' is not NAME=N", part);
     }
     free(copy);
@@ -122,6 +127,37 @@ static int check_numbers(profile *p) {
     return code;
 }
 
+/* Files are written at the end: that they can be is found out before the model runs. */
+static int check_file(const char *option, const char *path) {
+    if (!path)
+        return CLI_OK;
+    if (!*path)
+        return cli_error(CLI_USAGE, "%s: the path is empty", option);
+    char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+    if (!folder)
+        return cli_error(CLI_FAILED, "out of memory");
+    if (slash)
+        slash[slash == folder] = '\0';
+    int error = access(slash ? folder : ".", W_OK) == 0 || access(path, W_OK) == 0 ? 0 : errno;
+    free(folder);
+    return error ? cli_error(CLI_FAILED, "%s: '%s' cannot be written: %s", option, path,
+                             strerror(error))
+                 : CLI_OK;
+}
+
+static int check_files(const profile *p) {
+    int code = check_file("--trace", p->trace);
+    if (code == CLI_OK)
+        code = check_file("--stacks", p->stacks);
+    if (code == CLI_OK)
+        code = check_file("--memory-timeline", p->timeline);
+    if (code == CLI_OK)
+        code = check_file("--execution-trace", p->execution);
+    if (code == CLI_OK && p->folder && !*p->folder)
+        code = cli_error(CLI_USAGE, "--tensorboard: the path is empty");
+    return code;
+}
+
 static void on_trace_ready(tenon_profiler *profiler, void *user);
 
 static int check_options(profile *p) {
@@ -132,6 +168,8 @@ static int check_options(profile *p) {
         strcmp(p->granularity, "partition") != 0)
         code = cli_error(CLI_USAGE, "--granularity: '%s' is not op or partition", p->granularity);
     if (code == CLI_OK)
+        code = check_files(p);
+    if (code == CLI_OK)
         code = check_numbers(p);
     if (code == CLI_OK && p->schedule_text) {
         code = take_schedule(p);
@@ -141,6 +179,8 @@ static int check_options(profile *p) {
         p->iterations = 0;
     }
     p->table.sort_by = p->sort ? p->sort : "self_cpu_time_total";
+    p->flops |= strcmp(p->table.sort_by, "flops") == 0;
+    p->memory |= strstr(p->table.sort_by, "memory") != NULL;
     p->groups.by_input_shape = p->by_shape;
     p->compile.options.split_ops = p->granularity && strcmp(p->granularity, "op") == 0;
     p->options = (tenon_profiler_options){.record_shapes = p->shapes || p->by_shape,
@@ -352,7 +392,8 @@ int cli_profile(int argc, const char **argv) {
          "NAME=FILE.npy"},
         TEXT("random", seed_text, "seed of the other inputs (default 0)", "SEED"),
         TEXT("iterations", iterations_text, "so many runs", "N"),
-        TEXT("schedule", schedule_text, "wait=1,warmup=1,active=3,repeat=1,skip_first=0", "PARTS"),
+        TEXT("schedule", schedule_text,
+             "wait=1,warmup=1,active=3,repeat=1, also skip_first and skip_first_wait", "PARTS"),
         FLAG("record-shapes", shapes, "record shapes, dtypes and strides"),
         FLAG("memory", memory, "record allocations"),
         FLAG("stack", stack, "record stacks of Python and C"),

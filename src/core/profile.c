@@ -4,6 +4,7 @@
 #include "core/fail.h"
 #include <execinfo.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -205,6 +206,12 @@ tn_profile_token tn_profile_begin(tenon_event_kind kind, const char *name, const
     }
     pthread_mutex_unlock(&log->lock);
     return token;
+}
+
+tn_profile_token tn_profile_begin_named(tenon_event_kind kind, const char *what, const char *name) {
+    char text[512];
+    snprintf(text, sizeof text, "%s: %s", what, name);
+    return tn_profile_begin(kind, text, NULL, 0);
 }
 
 /* Ends the open events of a locked log from `index` on: an event and what is open within it. */

@@ -30,6 +30,8 @@ typedef struct tn_profile_token {
  * (plans: the step); the subject must be held. Thread-safe. */
 tn_profile_token tn_profile_begin(tenon_event_kind kind, const char *name, const void *subject,
                                   int32_t index);
+/* The same for an event named "WHAT: name". */
+tn_profile_token tn_profile_begin_named(tenon_event_kind kind, const char *what, const char *name);
 /* Ends it, and what is still open within it. */
 void tn_profile_end(tn_profile_token token);
 

@@ -51,7 +51,7 @@ static tenon_status load(const char *path, tenon_graph **out) {
 tenon_status tenon_load(const char *path, tenon_graph **out) {
     tn_profile_token token = {0};
     if (tn_profile_on(TN_PROFILE_EVENTS))
-        token = tn_profile_begin(TENON_EVENT_LOAD, path, NULL, 0);
+        token = tn_profile_begin_named(TENON_EVENT_LOAD, "load", path);
     tenon_status status = load(path, out);
     tn_profile_end(token);
     return status;

@@ -38,7 +38,7 @@ static tenon_status check_schedule(const tenon_profiler_schedule *s) {
 
 tenon_profiler_action tenon_profiler_schedule_action(const tenon_profiler_schedule *s,
                                                      int64_t step) {
-    if (step < s->skip_first || wrong_number(s).name)
+    if (!s || step < s->skip_first || wrong_number(s).name)
         return TENON_PROFILER_NONE;
     uint64_t wait = (uint64_t)s->wait, warmup = (uint64_t)s->warmup;
     uint64_t cycle = wait + warmup + (uint64_t)s->active;
@@ -52,9 +52,11 @@ tenon_profiler_action tenon_profiler_schedule_action(const tenon_profiler_schedu
                                 : TENON_PROFILER_RECORD_AND_SAVE;
 }
 
-static tenon_profiler_action action_of(const tenon_profiler *p, int64_t step) {
+static tenon_profiler_action action_of(tenon_profiler *p, int64_t step) {
     if (p->options.schedule_fn) {
+        p->calling = true;
         tenon_profiler_action action = p->options.schedule_fn(step, p->options.schedule_user);
+        p->calling = false;
         return action < TENON_PROFILER_NONE || action > TENON_PROFILER_RECORD_AND_SAVE
                    ? TENON_PROFILER_NONE
                    : action;
@@ -89,6 +91,10 @@ void tenon_profiler_destroy(tenon_profiler **pointer) {
     *pointer = NULL;
     if (!p)
         return;
+    if (p->calling) { /* by a function of the user's: it goes when that has returned */
+        p->doomed = true;
+        return;
+    }
     if (p->running) {
         tn_thread_events *threads = tn_profile_collect();
         tn_profile_free(&threads);
@@ -179,9 +185,16 @@ static void begin_step(tenon_profiler *p) {
 static tenon_status check_running(const tenon_profiler *p) {
     if (!p->running)
         return tn_fail(TENON_INVALID_ARGUMENT, "the profiler was not started");
-    return p->calling
-               ? tn_fail(TENON_INVALID_ARGUMENT, "on_trace_ready may not step or stop the profiler")
-               : TENON_OK;
+    return p->calling ? tn_fail(TENON_INVALID_ARGUMENT,
+                                "on_trace_ready and schedules may not step or stop the profiler")
+                      : TENON_OK;
+}
+
+/* At the end of a call that called the user: the profiler may have been destroyed there. */
+static tenon_status finish(tenon_profiler *p, tenon_status status) {
+    if (p->doomed)
+        tenon_profiler_destroy(&p);
+    return status;
 }
 
 tenon_status tenon_profiler_start(tenon_profiler *p) {
@@ -195,7 +208,7 @@ tenon_status tenon_profiler_start(tenon_profiler *p) {
     if (p->action != TENON_PROFILER_NONE)
         begin_recording(p);
     begin_step(p);
-    return TENON_OK;
+    return finish(p, TENON_OK);
 }
 
 tenon_status tenon_profiler_step(tenon_profiler *p) {
@@ -206,7 +219,7 @@ tenon_status tenon_profiler_step(tenon_profiler *p) {
     p->action = action_of(p, p->step);
     tenon_status status = go_on(p, before, p->action, false);
     begin_step(p);
-    return status;
+    return finish(p, status);
 }
 
 tenon_status tenon_profiler_stop(tenon_profiler *p) {
@@ -215,7 +228,7 @@ tenon_status tenon_profiler_stop(tenon_profiler *p) {
     tenon_status status = go_on(p, p->action, TENON_PROFILER_NONE, true);
     p->running = false;
     atomic_store(&active, NULL);
-    return status;
+    return finish(p, status);
 }
 
 tenon_status tn_check_recorded(const tenon_profiler *p) {

@@ -25,7 +25,8 @@ struct tenon_profiler {
     tenon_profiler_options options;
     tenon_profiler_schedule schedule; /* of options.schedule */
     bool running, recording;
-    bool calling; /* on_trace_ready */
+    bool doomed;  /* destroyed while it called */
+    bool calling; /* on_trace_ready, or the schedule */
     bool steps;   /* they are marked in the trace */
     int64_t step;
     tenon_profiler_action action;

@@ -172,6 +172,8 @@ static tenon_status put_stacks(const folder *f, const char *path) {
 
 tenon_status tenon_profiler_export_stacks(const tenon_profiler *p, const char *path,
                                           const char *metric) {
+    if (!metric)
+        metric = "self_cpu_time_total";
     bool self = strcmp(metric, "self_cpu_time_total") == 0;
     if (!self && strcmp(metric, "cpu_time_total") != 0)
         return tn_fail(TENON_INVALID_ARGUMENT,

@@ -12,7 +12,7 @@
 /* Makes the folder and those that it lies in. */
 static tenon_status make_folder(const char *folder) {
     struct stat info;
-    int error = ENOENT;
+    int error = *folder ? ENOTDIR : ENOENT;
     char *path = strdup(folder);
     if (!path)
         return tn_no_memory();
@@ -35,6 +35,9 @@ static tenon_status write_trace(const tenon_profiler *p, const tenon_tensorboard
     char host[256] = "", worker[300];
     tn_text path = {0};
     struct timespec now;
+    if (options->worker && strchr(options->worker, '/'))
+        return tn_fail(TENON_INVALID_ARGUMENT, "the name of a worker has no '/': '%s'",
+                       options->worker);
     TN_TRY(make_folder(options->folder));
     gethostname(host, sizeof host - 1);
     snprintf(worker, sizeof worker, "%s_%ld", host, (long)getpid());

@@ -47,6 +47,8 @@ static void clean_up(tn_writer *w) {
 tenon_status tn_writer_open(tn_writer *w, const char *path) {
     int fd = -1;
     *w = (tn_writer){0};
+    if (!*path)
+        return tn_fail(TENON_IO, "a file needs a name: the path is empty");
     /* A link stays: the file that it leads to is replaced. */
     w->path = realpath(path, NULL);
     if (!w->path)

@@ -284,7 +284,7 @@ static tenon_status compile_plan(tenon_session *session, const tenon_view *input
     tn_profile_token token = {0};
     TN_TRY(tn_graph_specialize(session->graph, inputs, input_count, &j.graph));
     if (tn_profile_on(TN_PROFILE_EVENTS))
-        token = tn_profile_begin(TENON_EVENT_COMPILE, session->graph->name, NULL, 0);
+        token = tn_profile_begin_named(TENON_EVENT_COMPILE, "compile", session->graph->name);
     tenon_status status = tn_threads_run(session->options.threads, false, compile, &j);
     tn_profile_end(token);
     if (status != TENON_OK) {

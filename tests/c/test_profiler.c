@@ -52,14 +52,16 @@ START_TEST(compiling_passes_and_loading_are_recorded) {
     ck_assert_int_ne(tenon_load("/nowhere/net.pt2", &graph), TENON_OK);
     OK(tenon_profiler_stop(profiler));
     check_nesting(profiler);
-    int first = find_event(profiler, TENON_EVENT_COMPILE, "net", 0, &event);
+    int first = find_event(profiler, TENON_EVENT_COMPILE, "compile: net", 0, &event);
     ck_assert_int_ge(first, 0);
-    ck_assert_int_gt(find_event(profiler, TENON_EVENT_COMPILE, "net", first + 1, &event), 0);
-    int pass = find_event(profiler, TENON_EVENT_PASS, "layout", first, &event);
+    ck_assert_int_gt(find_event(profiler, TENON_EVENT_COMPILE, "compile: net", first + 1, &event),
+                     0);
+    int pass = find_event(profiler, TENON_EVENT_PASS, "pass: layout", first, &event);
     ck_assert_int_gt(pass, first);
     ck_assert_int_eq(event.parent, first);
-    ck_assert_int_ge(find_event(profiler, TENON_EVENT_LOAD, "/nowhere/net.pt2", 0, &event), 0);
-    ck_assert_int_ge(find_event(profiler, TENON_EVENT_PASS, "functionalize", 0, &event), 0);
+    ck_assert_int_ge(find_event(profiler, TENON_EVENT_LOAD, "load: /nowhere/net.pt2", 0, &event),
+                     0);
+    ck_assert_int_ge(find_event(profiler, TENON_EVENT_PASS, "pass: functionalize", 0, &event), 0);
     tenon_profiler_destroy(&profiler);
     drop_runner(&r);
 }

@@ -82,6 +82,57 @@ static void short_profile(runner *r, int number) {
     tenon_profiler_destroy(&profiler);
 }
 
+/* What the user's functions do to the profiler that calls them. */
+static tenon_profiler *called;
+
+static tenon_profiler_action meddle(int64_t step, void *user) {
+    (void)step;
+    if (*(int *)user == 0) {
+        ck_assert_int_eq(tenon_profiler_step(called), TENON_INVALID_ARGUMENT);
+        ck_assert_int_eq(tenon_profiler_stop(called), TENON_INVALID_ARGUMENT);
+    } else if (step == 1) {
+        tenon_profiler_destroy(&called);
+    }
+    return TENON_PROFILER_RECORD_AND_SAVE;
+}
+
+static void destroy_it(tenon_profiler *profiler, void *user) {
+    (void)profiler, (void)user;
+    tenon_profiler_destroy(&called);
+}
+
+START_TEST(functions_of_the_user_cannot_pull_it_away) {
+    int how = 0;
+    tenon_profiler_options options = {.schedule_fn = meddle, .schedule_user = &how};
+    for (how = 0; how < 3; how++) {
+        if (how == 2) /* the handler destroys it instead */
+            options = (tenon_profiler_options){.on_trace_ready = destroy_it};
+        OK(tenon_profiler_create(&options, &called));
+        tenon_profiler *profiler = called;
+        tenon_status status = tenon_profiler_start(profiler);
+        if (how == 0 && status == TENON_OK) {
+            OK(tenon_profiler_step(profiler));
+            ck_assert_int_eq(tenon_profiler_step_num(profiler), 1);
+            OK(tenon_profiler_stop(profiler));
+            tenon_profiler_destroy(&called);
+        } else if (how == 1 && status == TENON_OK) {
+            OK(tenon_profiler_step(profiler)); /* it is gone then */
+        } else {
+            OK(tenon_profiler_stop(profiler));
+        }
+        ck_assert_ptr_null(called);
+    }
+    /* nothing records any more */
+    OK(tenon_profiler_create(NULL, &called));
+    OK(tenon_profiler_start(called));
+    OK(tenon_profiler_stop(called));
+    ck_assert_int_eq(tenon_profiler_schedule_action(NULL, 0), TENON_PROFILER_NONE);
+    FAILS(tenon_profiler_export_stacks(called, "", NULL), TENON_IO, "the path is empty");
+    FAILS(tenon_execution_trace_start(""), TENON_IO, "the path is empty");
+    tenon_profiler_destroy(&called);
+}
+END_TEST
+
 START_TEST(short_profiles_do_not_grow_memory) {
     static runner r;
     make_runner(&r, TENON_BACKEND_REFERENCE);
@@ -259,10 +310,10 @@ START_TEST(callbacks_cannot_break_the_nesting) {
     OK(tenon_profiler_stop(profiler));
     check_nesting(profiler);
     ck_assert_int_eq(find_event(profiler, TENON_EVENT_USER, "outer", 0, &outer), 0);
-    int pass = find_event(profiler, TENON_EVENT_PASS, "begins", 0, &event);
+    int pass = find_event(profiler, TENON_EVENT_PASS, "pass: begins", 0, &event);
     ck_assert_int_eq(find_event(profiler, TENON_EVENT_USER, "left open", 0, &event), pass + 1);
     ck_assert_int_eq(event.parent, pass);
-    find_event(profiler, TENON_EVENT_PASS, "ends", 0, &event);
+    find_event(profiler, TENON_EVENT_PASS, "pass: ends", 0, &event);
     ck_assert_int_eq(event.parent, 0);
     find_event(profiler, TENON_EVENT_USER, "inner", 0, &event);
     ck_assert_int_eq(event.parent, 0);
@@ -516,9 +567,9 @@ START_TEST(work_for_another_thread_is_recorded_as_its) {
     OK(tenon_profiler_stop(profiler));
     OK(status);
     check_nesting(profiler);
-    int at = find_event(profiler, TENON_EVENT_COMPILE, "net", 0, &compile);
+    int at = find_event(profiler, TENON_EVENT_COMPILE, "compile: net", 0, &compile);
     ck_assert_int_ge(at, 0);
-    ck_assert_int_ge(find_event(profiler, TENON_EVENT_PASS, "layout", 0, &pass), 0);
+    ck_assert_int_ge(find_event(profiler, TENON_EVENT_PASS, "pass: layout", 0, &pass), 0);
     ck_assert_int_eq(pass.parent, at);
     ck_assert_int_eq(pass.thread, (int64_t)getpid());
     tenon_profiler_destroy(&profiler);
@@ -594,6 +645,7 @@ int main(void) {
     Suite *suite = suite_create("profiler_robust");
     TCase *tests = tcase_create("much"), *threads = tcase_create("threads");
     tcase_set_timeout(tests, 120);
+    tcase_add_test(tests, functions_of_the_user_cannot_pull_it_away);
     tcase_add_test(tests, short_profiles_do_not_grow_memory);
     tcase_add_test(tests, many_events_take_bounded_memory);
     tcase_add_test(tests, stacks_are_shared);
