@@ -1,6 +1,7 @@
 /* From what threads recorded to events with names, times, texts and memory. */
 #include "core/fail.h"
 #include "profiler/profiler.h"
+#include "profiler/writer.h"
 #include "run/plan.h"
 #include <execinfo.h>
 #include <search.h>
@@ -183,6 +184,16 @@ static tenon_status describe_frames(collector *c, const tn_event *from, tenon_ev
 
 /* ---- Events ---- */
 
+/* The name as valid UTF-8, since tables and files show it. */
+static tenon_status clean_name(tn_trace *trace, const char *name, const char **out) {
+    char *clean = tn_utf8(name);
+    if (!clean)
+        return tn_no_memory();
+    *out = strcmp(clean, name) == 0 ? name : tn_arena_strdup(&trace->arena, clean);
+    free(clean);
+    return *out ? TENON_OK : tn_no_memory();
+}
+
 static tenon_status describe(collector *c, const tn_event *from, tenon_event *event) {
     event->shapes = event->strides = event->module = event->stack = "";
     if (from->kind <= TENON_EVENT_COPY && from->subject) {
@@ -196,7 +207,10 @@ static tenon_status describe(collector *c, const tn_event *from, tenon_event *ev
     } else if (from->frame_count > 0) {
         TN_TRY(describe_frames(c, from, event));
     }
-    event->name = from->name;
+    if (from->kind <= TENON_EVENT_COPY) /* an operator's */
+        event->name = from->name;
+    else
+        TN_TRY(clean_name(c->trace, from->name, &event->name));
     event->kind = from->kind;
     event->start_ns = from->begin;
     event->end_ns = from->end > from->begin ? from->end : from->begin;

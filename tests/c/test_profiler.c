@@ -101,6 +101,20 @@ START_TEST(schedules_cut_the_time_into_cycles) {
 }
 END_TEST
 
+START_TEST(names_become_text) {
+    tenon_profiler *profiler = NULL;
+    tenon_event event;
+    OK(tenon_profiler_create(NULL, &profiler));
+    OK(tenon_profiler_start(profiler));
+    tenon_record_function_begin("a\xff\xfe b \xe2\x82\xac");
+    tenon_record_function_end();
+    OK(tenon_profiler_stop(profiler));
+    ck_assert(tenon_profiler_get_event(profiler, 0, &event));
+    ck_assert_str_eq(event.name, "a\xef\xbf\xbd\xef\xbf\xbd b \xe2\x82\xac");
+    tenon_profiler_destroy(&profiler);
+}
+END_TEST
+
 START_TEST(misuse_is_refused) {
     tenon_profiler *profiler = NULL, *other = NULL;
     const tenon_profiler_schedule bad = {.wait = -1, .active = 1}, empty = {.active = 0};
@@ -335,6 +349,7 @@ int main(void) {
     tcase_add_test(tests, runs_and_their_steps_are_recorded);
     tcase_add_test(tests, compiling_passes_and_loading_are_recorded);
     tcase_add_test(tests, schedules_cut_the_time_into_cycles);
+    tcase_add_test(tests, names_become_text);
     tcase_add_test(tests, misuse_is_refused);
     tcase_add_test(tests, numbers_of_schedules_are_checked);
     tcase_add_test(tests, the_contract_of_a_profiler_holds);
