@@ -1,7 +1,7 @@
 /* Files that the profiler writes, read back. */
 #include "files.h"
+#include "profile_net.h"
 #include "profiler/profiler.h"
-#include "run_graph.h"
 #include <cjson/cJSON.h>
 #include <dirent.h>
 #include <math.h>
@@ -13,36 +13,20 @@
 #define NASTY "a \"q\" \\ b\n\x01 \xff\xc3 \xc3\xa9"
 #define NASTY_READ "a \"q\" \\ b\n\x01 \xef\xbf\xbd\xef\xbf\xbd \xc3\xa9"
 
-static const char net[] = "graph net {\n"
-                          "  input %x: float32[s0, 3, 16, 16]\n"
-                          "  const %w: float32[8, 3, 3, 3] = random(1)\n"
-                          "  const %l: float32[8, 5] = random(2)\n"
-                          "  %c = aten.convolution(%x, %w, none, [1, 1], [1, 1], [1, 1], false, "
-                          "[0, 0], 1) in \"features.0\"\n"
-                          "  %r = aten.relu(%c) in \"features.1\"\n"
-                          "  %m = aten.mean.dim(%r, [2, 3])\n"
-                          "  %p = aten.mm(%m, %l) in \"head\"\n"
-                          "  output \"p\" = %p\n"
-                          "}\n";
-
 static tenon_profiler *record(const tenon_profiler_options *options, tenon_backend backend,
                               int runs) {
-    static float x[2 * 3 * 16 * 16];
+    static runner r;
     tenon_profiler *profiler = NULL;
-    tenon_context *context = NULL;
     OK(tenon_profiler_create(options, &profiler));
-    tenon_session *session = make_session(net, backend);
-    OK(tenon_context_create(session, &context));
+    make_runner(&r, backend);
     OK(tenon_profiler_start(profiler));
     for (int i = 0; i < runs; i++) {
-        tenon_view input = view_of(x, TENON_FLOAT32, 2, 3, 16, 16), output = {0};
-        OK(tenon_context_run(context, &input, 1, &output, 1));
+        run_once(&r, 2);
         if (options && options->schedule)
             OK(tenon_profiler_step(profiler));
     }
     OK(tenon_profiler_stop(profiler));
-    tenon_context_destroy(&context);
-    tenon_session_destroy(&session);
+    drop_runner(&r);
     return profiler;
 }
 
@@ -262,7 +246,7 @@ END_TEST
 START_TEST(traces_without_fusion_say_so) {
     for (int split = 0; split < 2; split++) {
         float x[3 * 16 * 16] = {0};
-        tenon_graph *graph = parse_graph(net);
+        tenon_graph *graph = parse_graph(net_text);
         tenon_session *session = NULL;
         tenon_context *context = NULL;
         tenon_profiler *profiler = NULL;
@@ -657,7 +641,7 @@ START_TEST(memory_pages_stand_alone) {
     OK(tenon_profiler_create(&(tenon_profiler_options){.profile_memory = true}, &profiler));
     OK(tenon_profiler_start(profiler));
     tenon_record_function_begin("</script><b>" NASTY);
-    tenon_session *session = make_session(net, TENON_BACKEND_REFERENCE);
+    tenon_session *session = make_session(net_text, TENON_BACKEND_REFERENCE);
     tenon_session_destroy(&session);
     tn_profile_memory(1234);
     tenon_record_function_end();
