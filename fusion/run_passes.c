@@ -6,19 +6,12 @@
 #include "fusion/passes_list.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct runner {
     const tenon_view *samples; /* NULL: what the graph's inputs say */
     int sample_count;
     bool keep;
 } runner;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
 
 /* ---- Samples ---- */
 
@@ -140,7 +133,7 @@ static tenon_status run_checked(const tenon_pass *pass, const runner *r, tenon_g
     uint64_t edits = graph->edits;
     tn_snapshot snapshot = {0};
     char *text = NULL;
-    double start = now();
+    int64_t start = tn_clock_ns();
     tenon_status status;
     if (tn_logs(TENON_LOG_TRACE))
         TN_GOTO(tenon_graph_print(graph, &text));
@@ -152,7 +145,7 @@ static tenon_status run_checked(const tenon_pass *pass, const runner *r, tenon_g
         call.changed || call.graph != graph || (graph->edits != edits && !tn_pass_is_builtin(pass));
     if (changed)
         TN_GOTO(settle(pass, call.graph));
-    double milliseconds = now() - start;
+    double milliseconds = (double)(tn_clock_ns() - start) * 1e-6;
     tn_log(TENON_LOG_DEBUG, "pass %s: %s, %lld -> %lld nodes, %.2f ms", pass->name,
            changed ? "changed" : "no change", (long long)snapshot.count,
            (long long)call.graph->node_count, milliseconds);

@@ -161,17 +161,15 @@ tenon_status tenon_graph_dot(const tenon_graph *graph, char **out) {
 /* Waits for the process, which is killed when it takes too long; whether it ended well. */
 static bool wait_for(pid_t child, int seconds) {
     const struct timespec pause = {0, 5000000};
-    struct timespec start, now;
+    const int64_t end = tn_clock_ns() + (int64_t)seconds * 1000000000;
     int state = 0;
-    clock_gettime(CLOCK_MONOTONIC, &start);
     for (;;) {
         pid_t ended = waitpid(child, &state, WNOHANG);
         if (ended == child)
             return WIFEXITED(state) && WEXITSTATUS(state) == 0;
         if (ended < 0 && errno != EINTR)
             return false;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if (now.tv_sec - start.tv_sec >= seconds) {
+        if (tn_clock_ns() >= end) {
             kill(child, SIGKILL);
             waitpid(child, &state, 0);
             return false;

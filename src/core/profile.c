@@ -37,14 +37,8 @@ static pthread_key_t key;
 static bool prepared; /* there is a key, and forks are seen to */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static int64_t monotonic(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 int64_t tn_profile_now(void) {
-    return monotonic() + atomic_load_explicit(&clock_offset, memory_order_relaxed);
+    return tn_clock_ns() + atomic_load_explicit(&clock_offset, memory_order_relaxed);
 }
 
 /* ---- Logs ---- */
@@ -279,7 +273,7 @@ void tn_profile_memory_changed(int64_t bytes) {
 void tn_profile_start(unsigned flags) {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
-    atomic_store(&clock_offset, (int64_t)t.tv_sec * 1000000000 + t.tv_nsec - monotonic());
+    atomic_store(&clock_offset, (int64_t)t.tv_sec * 1000000000 + t.tv_nsec - tn_clock_ns());
     atomic_fetch_or(&tn_profile_flags, flags);
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- Arena ---- */
 
@@ -200,4 +201,12 @@ void tn_text_add(tn_text *text, const char *format, ...) {
 void tn_text_free(tn_text *text) {
     free(text->data);
     *text = (tn_text){0};
+}
+
+/* ---- Time ---- */
+
+int64_t tn_clock_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }

@@ -50,6 +50,9 @@ void tn_text_add(tn_text *text, const char *format, ...) TENON_PRINTF(2, 3);
 void tn_text_put(tn_text *text, const char *bytes, size_t length);
 void tn_text_free(tn_text *text);
 
+/* Nanoseconds of a clock that never steps back. */
+int64_t tn_clock_ns(void);
+
 /* a * b, or false on overflow. */
 static inline bool tn_mul(int64_t a, int64_t b, int64_t *out) {
     return !__builtin_mul_overflow(a, b, out);

@@ -223,9 +223,7 @@ static void *release(void) {
 }
 
 static int64_t milliseconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return tn_clock_ns() / 1000000;
 }
 
 static tenon_status start(const char *path) {

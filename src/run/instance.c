@@ -3,7 +3,6 @@
 #include "core/profile.h"
 #include "run/context.h"
 #include <stdlib.h>
-#include <time.h>
 
 typedef struct binder {
     tn_instance *instance;
@@ -147,12 +146,6 @@ void tn_instance_patch(tn_instance *instance, void *const *addresses) {
     }
 }
 
-static int64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* Shows a step to who looks on, and begins its event. */
 static tn_profile_token mark(tn_instance *instance, int32_t index) {
     const tn_step *step = &instance->plan->steps[index];
@@ -174,12 +167,12 @@ tenon_status tn_instance_run(tn_instance *instance, tn_scratch *scratch, bool ti
         tn_profile_token token = {0};
         if (tn_profile_on(TN_PROFILE_EVENTS | TN_PROFILE_GRAPH))
             token = mark(instance, s);
-        int64_t start = timing ? now() : 0;
+        int64_t start = timing ? tn_clock_ns() : 0;
         tenon_status status = step->kernel
                                   ? step->kernel(&step->call)
                                   : tn_partition_execute(step->partition, step->in, step->out);
         if (timing)
-            instance->times[s] = now() - start;
+            instance->times[s] = tn_clock_ns() - start;
         if (token.recording)
             tn_profile_end(token);
         TN_TRY(status);
