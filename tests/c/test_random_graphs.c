@@ -50,7 +50,7 @@ static bool still_fails(const subject *s, const variant *v) {
     pid_t child = fork();
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL);
-        alarm(20);
+        alarm(60);
         _exit(reference(s, &t) == TENON_OK && !passes(s, &t, v, text, sizeof text));
     }
     return child > 0 && waitpid(child, &status, 0) == child && status != 0;
