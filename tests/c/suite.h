@@ -5,8 +5,8 @@
 #include <check.h>
 #include <stdlib.h>
 
-/* Runs it, and gives the exit status of the program. Check's own limits, 4 seconds where a suite says
- * nothing, are for tests that hang, and not for slow machines. */
+/* Runs it, and gives the exit status of the program. Check's own limits, 4 seconds where a suite
+ * says nothing, are for tests that hang, and not for slow machines. */
 static inline int run_suite(Suite *suite) {
     setenv("CK_TIMEOUT_MULTIPLIER", "10", 0);
     SRunner *runner = srunner_create(suite);
