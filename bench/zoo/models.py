@@ -1,11 +1,10 @@
-"""The models that the parity tests run, with seeded random weights.
+"""The models that the parity tests and the benchmarks run, with seeded random weights.
 
 The weights are random, but spread with care: a fresh model's batch norms do nothing, which hides
 mistakes in folding them, and many a fresh model's output hardly depends on its input, which hides
 everything else.
 """
 
-import argparse
 import contextlib
 import importlib.util
 import sys
@@ -13,7 +12,6 @@ import zlib
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -40,7 +38,17 @@ TIMM = (
     "ese_vovnet39b",
 )
 TRANSFORMERS = ("bert", "distilbert", "gpt2", "llama")
+# What the parity tests run.
 MODELS = TORCHVISION + TIMM + TRANSFORMERS
+# TorchBench's transformers at their published depth, and the tokens that it gives them on CPUs (for
+# some a part of the published length).
+PUBLISHED = {
+    "bert_base": 512,
+    "distilbert_base": 512,
+    "gpt2_base": 256,
+    "albert_base": 512,
+    "t5_small": 512,
+}
 MODES = ("raw", "core")
 
 NATIVE_SIZE = 224
@@ -48,15 +56,17 @@ SMALL_SIZE = 64
 NATIVE_TOKENS = 64
 SMALL_TOKENS = 16
 VOCABULARY = 4000
+PUBLISHED_VOCABULARY = 30000  # all of them have a little more
 FIXED_SIZE = {"vit_small_patch16_224": 224}  # its position embedding fixes the image
+NATIVE_SIZES = {"unet": 256, **FIXED_SIZE, **PUBLISHED}
 
 
 def is_text(name):
-    return name in TRANSFORMERS
+    return name in TRANSFORMERS or name in PUBLISHED
 
 
 def native_size(name):
-    return NATIVE_TOKENS if is_text(name) else FIXED_SIZE.get(name, NATIVE_SIZE)
+    return NATIVE_SIZES.get(name, NATIVE_TOKENS if is_text(name) else NATIVE_SIZE)
 
 
 def small_size(name):
@@ -97,6 +107,28 @@ class TextModel(nn.Module):
         return getattr(result, self.field)
 
 
+class TokensModel(nn.Module):
+    """The same for token ids alone, which TorchBench gives its models."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids):
+        return self.model(input_ids=input_ids).logits
+
+
+class SequencesModel(nn.Module):
+    """The same for an encoder and a decoder."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, decoder_input_ids):
+        return self.model(input_ids=input_ids, decoder_input_ids=decoder_input_ids).logits
+
+
 def _text_model(name):
     import_torchvision()
     import transformers
@@ -125,6 +157,68 @@ def _text_model(name):
         )
         model, field = transformers.LlamaForCausalLM(config), "logits"
     return TextModel(model, field)
+
+
+def _published_model(name):
+    """With the configurations that transformers has as defaults, which are those of the published
+    models, but for ALBERT's: its base version is written out."""
+    import_torchvision()
+    import transformers
+
+    if name == "bert_base":
+        return TokensModel(transformers.BertForMaskedLM(transformers.BertConfig()))
+    if name == "distilbert_base":
+        return TokensModel(transformers.DistilBertForMaskedLM(transformers.DistilBertConfig()))
+    if name == "gpt2_base":
+        return TokensModel(transformers.GPT2LMHeadModel(transformers.GPT2Config(use_cache=False)))
+    if name == "albert_base":
+        config = transformers.AlbertConfig(
+            hidden_size=768,
+            intermediate_size=3072,
+            num_hidden_layers=12,
+            num_attention_heads=12,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+        )
+        return TokensModel(transformers.AlbertForMaskedLM(config))
+    config = transformers.T5Config(use_cache=False, decoder_start_token_id=0)
+    return SequencesModel(transformers.T5ForConditionalGeneration(config))
+
+
+class UNet(nn.Module):
+    """Ronneberger, Fischer and Brox, U-Net: Convolutional Networks for Biomedical Image
+    Segmentation, 2015: five levels, here with padded convolutions and batch norms, as is usual now.
+    """
+
+    def __init__(self, channels=64, classes=2):
+        super().__init__()
+        widths = [channels << level for level in range(5)]
+        self.down = nn.ModuleList(
+            self.double(before, after) for before, after in zip([3, *widths], widths)
+        )
+        self.pool = nn.MaxPool2d(2)
+        pairs = list(zip(widths[:0:-1], widths[-2::-1]))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(a, b, 2, stride=2) for a, b in pairs)
+        self.joined = nn.ModuleList(self.double(a, b) for a, b in pairs)
+        self.classify = nn.Conv2d(channels, classes, 1)
+
+    @staticmethod
+    def double(before, after):
+        layers = []
+        for width in (before, after):
+            layers += [nn.Conv2d(width, after, 3, padding=1, bias=False), nn.BatchNorm2d(after)]
+            layers.append(nn.ReLU(inplace=True))
+        return nn.Sequential(*layers)
+
+    def forward(self, x):
+        levels = []
+        for block in self.down:
+            x = block(self.pool(x) if levels else x)
+            levels.append(x)
+        levels.pop()
+        for up, joined in zip(self.up, self.joined):
+            x = joined(torch.cat([levels.pop(), up(x)], 1))
+        return self.classify(x)
 
 
 def _spread_weights(model, generator):
@@ -178,6 +272,10 @@ def build(name):
         import timm
 
         model = timm.create_model(name, pretrained=False)
+    elif name == "unet":
+        model = UNet()
+    elif name in PUBLISHED:
+        model = _published_model(name)
     else:
         model = _text_model(name)
     model.eval()
@@ -202,7 +300,12 @@ def inputs(name, batch, size):
     generator = torch.Generator().manual_seed(batch * 1000 + size)
     if not is_text(name):
         return {"x": _images(batch, size, generator)}
-    ids = torch.randint(0, VOCABULARY, (batch, size), generator=generator)
+    vocabulary = PUBLISHED_VOCABULARY if name in PUBLISHED else VOCABULARY
+    ids = torch.randint(0, vocabulary, (batch, size), generator=generator)
+    if name == "t5_small":
+        return {"input_ids": ids, "decoder_input_ids": ids.flip(1)}
+    if name in PUBLISHED:
+        return {"input_ids": ids}
     mask = torch.ones(batch, size, dtype=torch.int64)
     for row in range(1, batch):
         mask[row, size - 2 * row :] = 0
@@ -245,43 +348,3 @@ def expected(name, model, batch, size):
     """PyTorch's own output."""
     with torch.no_grad():
         return model(**inputs(name, batch, size)).numpy()
-
-
-def save(folder, name, samples, runs):
-    """Builds the model once. Writes NAME_raw_LABEL.pt2 and NAME_core_LABEL.pt2 for each sample, and
-    NAME_bB_SIZE_in_ARG.npy and NAME_bB_SIZE_out.npy for each (batch, size) in runs."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    model = build(name)
-    for sample in samples:
-        program = export(name, model, sample)
-        torch.export.save(program, folder / f"{name}_raw_{sample.label()}.pt2")
-        torch.export.save(decompose(name, program), folder / f"{name}_core_{sample.label()}.pt2")
-    for batch, size in runs:
-        stem = f"{name}_b{batch}_{size}"
-        for argument, value in inputs(name, batch, size).items():
-            np.save(folder / f"{stem}_in_{argument}.npy", value.numpy())
-        np.save(folder / f"{stem}_out.npy", expected(name, model, batch, size))
-
-
-def main():
-    parser = argparse.ArgumentParser(
-        description="Export models of the zoo, with inputs and PyTorch's outputs."
-    )
-    parser.add_argument("folder")
-    parser.add_argument("models", nargs="*", metavar="MODEL", help="default: all")
-    parser.add_argument("--batch", type=int, action="append", help="may be repeated; default: 1")
-    parser.add_argument("--small", action="store_true", help="64x64 images, 16 tokens")
-    parser.add_argument("--dynamic", action="store_true", help="one archive for any batch")
-    options = parser.parse_args()
-    batches = options.batch or [1]
-    for name in options.models or MODELS:
-        size = small_size(name) if options.small else native_size(name)
-        exports = [2] if options.dynamic else batches
-        samples = [Sample(b, size, options.dynamic) for b in exports]
-        save(options.folder, name, samples, [(b, size) for b in batches])
-        print(name, flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,1 @@
+"""The models of the benchmarks and of the parity tests."""
