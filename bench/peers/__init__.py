@@ -1,0 +1,1 @@
+"""Tenon beside other engines: the same models, in interleaved rounds."""

@@ -1,0 +1,99 @@
+"""libtenon through ctypes: load a model, run it many times."""
+
+import ctypes
+from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_void_p
+
+MAX_RANK = 12
+PRECISIONS = {"fp32": 0, "bf16": 1}
+
+
+class View(ctypes.Structure):
+    """tenon_view"""
+
+    _fields_ = [
+        ("data", c_void_p),
+        ("dtype", c_int),
+        ("rank", c_int32),
+        ("shape", c_int64 * MAX_RANK),
+        ("strides", c_int64 * MAX_RANK),
+    ]
+
+
+class Options(ctypes.Structure):
+    """The head of tenon_session_options; the rest stays zero, which is each field's default."""
+
+    _fields_ = [
+        ("threads", c_int),
+        ("backend", c_int),
+        ("precision", c_int),
+        ("rest", ctypes.c_char * 1024),
+    ]
+
+
+class Library:
+    def __init__(self, path):
+        self.c = ctypes.CDLL(str(path))
+        self.c.tenon_last_error.restype = c_char_p
+        self.c.tenon_dtype_from_text.argtypes = [c_char_p]
+        self.c.tenon_dtype_text.restype = c_char_p
+
+    def check(self, status):
+        if status != 0:
+            raise RuntimeError(self.c.tenon_last_error().decode())
+
+    def model(self, path, threads, precision):
+        return Model(self, path, threads, precision)
+
+
+class Model:
+    """A session and a context."""
+
+    def __init__(self, library, path, threads, precision):
+        self.library = library
+        c, check = library.c, library.check
+        graph, session, self.context = c_void_p(), c_void_p(), c_void_p()
+        check(c.tenon_load(str(path).encode(), byref(graph)))
+        options = Options(threads=threads, precision=PRECISIONS[precision])
+        try:
+            check(c.tenon_session_create(graph, byref(options), byref(session)))
+        finally:
+            c.tenon_graph_destroy(byref(graph))
+        try:
+            self.outputs = c.tenon_session_output_count(session)
+            check(c.tenon_context_create(session, byref(self.context)))
+        finally:
+            c.tenon_session_destroy(byref(session))
+
+    def view(self, array):
+        view = View(
+            array.ctypes.data, self.library.c.tenon_dtype_from_text(str(array.dtype).encode())
+        )
+        view.rank = array.ndim
+        for d in range(array.ndim):
+            view.shape[d], view.strides[d] = array.shape[d], array.strides[d] // array.itemsize
+        return view
+
+    def runner(self, arrays):
+        """A function that runs the model and gives its first output, in memory that holds until the
+        next run."""
+        import numpy as np
+
+        c, check, context = self.library.c, self.library.check, self.context
+        views = (View * len(arrays))(*(self.view(a) for a in arrays))
+        outputs = (View * self.outputs)()
+
+        def run():
+            ctypes.memset(outputs, 0, ctypes.sizeof(outputs))
+            check(c.tenon_context_run(context, views, len(views), outputs, len(outputs)))
+            out = outputs[0]
+            dtype = np.dtype(c.tenon_dtype_text(out.dtype).decode())
+            n = out.rank
+            strides = [s * dtype.itemsize for s in out.strides[:n]]
+            memory = ctypes.cast(out.data, POINTER(ctypes.c_char))
+            # The array borrows the context's memory.
+            size = sum((d - 1) * s for d, s in zip(out.shape[:n], strides)) + dtype.itemsize
+            buffer = np.ctypeslib.as_array(memory, (max(size, 1),))
+            return np.ndarray(tuple(out.shape[:n]), dtype, buffer.data, 0, tuple(strides))
+
+        run.holds = arrays
+        return run
