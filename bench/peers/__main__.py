@@ -15,7 +15,7 @@ from bench.zoo import arguments, suite
 
 from . import report
 from .compare import Comparison
-from .engines import ENGINES
+from .engines import ENGINES, forms
 from .measure import ROOT, parse_label
 
 PACKAGES = (
@@ -109,6 +109,12 @@ def parse():
         "tenon:fp32 (default: all)",
     )
     parser.add_argument(
+        "--baseline",
+        metavar="ENGINE",
+        default="jit_ofi",
+        help="the engine that the others' speeds are given against (default: %(default)s)",
+    )
+    parser.add_argument(
         "--precision", type=precisions, default=["fp32"], help="fp32 (default), bf16"
     )
     parser.add_argument("--threads", type=int, help="cores, a thread on each (default: all)")
@@ -151,7 +157,7 @@ def parse():
 
 def run_model(options, name, batch, precision, log):
     """Exports where that is needed, and compares."""
-    entry = suite.export(options.folder, name, batch, suite.FORMS)
+    entry = suite.export(options.folder, name, batch, forms(options.peers))
     library = str(options.library.resolve()) if options.library else None
     folder = options.folder.resolve()
     with Comparison(folder, entry, options.peers, options.cores, precision, library, log) as one:
@@ -179,7 +185,7 @@ def main():
                 saved["summary"][precision] = report.summary(results)
                 if options.json:
                     options.json.write_text(json.dumps(saved, indent=1) + "\n")
-            print(report.text(results, options.peers, precision), flush=True)
+            print(report.text(results, options.peers, precision, options.baseline), flush=True)
 
 
 if __name__ == "__main__":

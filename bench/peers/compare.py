@@ -1,12 +1,17 @@
 """One model in all engines: outputs first, then rounds; and starts of fresh processes."""
 
-import statistics
+import functools
+import json
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
-from .measure import EngineFailure, Rounds, Worker, parse_label
+from .measure import ROOT, EngineFailure, Rounds, Worker, environment, parse_label, pinned
+
+COMMAND = "tenon run"
 
 # The largest error, as a part of the largest right value, by precision.
 TOLERANCE = {"fp32": 1e-4, "bf16": 1e-1}
@@ -84,15 +89,51 @@ class Comparison:
         }
 
     def cold(self, starts):
-        """The median time from the start of a fresh process to its first output, and its peak
-        memory until then, into `facts`. The engines take turns, and files are in the system's
-        cache."""
-        found = {label: [] for label, facts in self.facts.items() if "failure" not in facts}
+        """Starts of fresh processes, to the first output: seconds and the peak of the memory until
+        then, into `facts`. The engines take turns, and files are in the system's cache. Tenon's
+        command takes part, where it is built."""
+        starters = {
+            label: functools.partial(self.start_worker, label)
+            for label, facts in self.facts.items()
+            if "failure" not in facts
+        }
+        command = self.command()
+        if "tenon" in starters and command.exists():
+            starters[COMMAND] = functools.partial(self.start_command, command)
         for _ in range(starts):
-            for label, samples in found.items():
-                worker = self.worker(label)
-                samples.append(worker.facts)
-                worker.close()
-        for label, samples in found.items():
-            self.facts[label]["cold_seconds"] = [sample["start"] for sample in samples]
-            self.facts[label]["cold_peak"] = statistics.median(s["peak"] for s in samples)
+            for label, start in list(starters.items()):
+                facts = self.facts.setdefault(label, {})
+                try:
+                    found = start()
+                except EngineFailure as failure:
+                    facts["failure"] = str(failure)
+                    del starters[label]
+                    continue
+                facts.setdefault("cold_seconds", []).append(found["start"])
+                facts.setdefault("cold_peaks", []).append(found["peak"])
+
+    def start_worker(self, label):
+        worker = self.worker(label)
+        worker.close()
+        return worker.facts
+
+    def command(self):
+        return Path(self.setting["library"]).parent / "src/cli/tenon"
+
+    def start_command(self, command):
+        arguments = [str(command), "run", str(self.folder / self.entry["file"])]
+        arguments += ["--threads", str(len(self.cores)), "--precision", self.precision]
+        for name, file in self.entry["inputs"].items():
+            arguments += ["--input", f"{name}={self.folder / file}"]
+        found = subprocess.run(
+            [sys.executable, "-m", "bench.peers.start", *pinned(self.cores), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            cwd=ROOT,
+            env=environment(len(self.cores)),
+            check=True,
+        )
+        found = json.loads(found.stdout)
+        if found["status"] != 0:
+            raise EngineFailure(f"tenon run ended with status {found['status']}")
+        return found

@@ -154,8 +154,7 @@ def tenon(setting):
     return model.runner(setting.inputs())
 
 
-# What the tables call them. The one that ratios are taken against is the published comparison's.
-BASELINE = "jit_ofi"
+# By what options and tables call them.
 ENGINES = {
     "eager": eager,
     "jit_ofi": jit_optimized,
@@ -165,3 +164,11 @@ ENGINES = {
     "openvino": openvino,
     "tenon": tenon,
 }
+
+
+def forms(labels):
+    """What these engines read besides the archive: see bench/zoo/suite.py."""
+    names = {label.partition(":")[0] for label in labels}
+    onnx = names & {"onnxruntime", "openvino"}
+    module = names - {"onnxruntime", "openvino", "tenon"}
+    return [form for form, needed in (("module", module), ("onnx", onnx)) if needed]

@@ -37,6 +37,11 @@ def parse_label(label, precision):
     return engine, own or precision
 
 
+def pinned(cores):
+    """How a command line begins that runs on these cores."""
+    return ["taskset", "-c", ",".join(map(str, cores))]
+
+
 class Worker:
     """A process that holds one engine with one model. Raises EngineFailure where that fails."""
 
@@ -45,8 +50,7 @@ class Worker:
         setting = {"engine": engine, "precision": precision, "threads": len(cores), **setting}
         self.begin = time.perf_counter()
         self.process = subprocess.Popen(
-            ["taskset", "-c", ",".join(map(str, cores)), sys.executable]
-            + ["-m", "bench.peers.worker", json.dumps(setting)],
+            [*pinned(cores), sys.executable, "-m", "bench.peers.worker", json.dumps(setting)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -118,7 +122,7 @@ class Rounds:
         return self.others / max(self.own + self.others, 1e-9)
 
     def turn(self, label):
-        time.sleep(0.01)  # the threads of the one before fall asleep
+        time.sleep(0.02)  # the threads of the one before fall asleep
         before = {other: worker.cpu_seconds() for other, worker in self.workers.items()}
         runs = self.runs[label]
         answer = self.workers[label].ask(warm=max(1, runs // 4), run=runs)

@@ -3,7 +3,6 @@
 import statistics
 
 from . import stats
-from .engines import BASELINE
 
 TENON = "tenon"
 
@@ -62,13 +61,13 @@ def _interval(found):
     return f"{median:.3f} [{low:.3f}, {high:.3f}]"
 
 
-def times_table(results, labels):
+def times_table(results, labels, baseline):
     """Median times in ms, and after each the speed relative to the baseline's."""
     rows = [["model, batch", *labels]]
     columns = {label: [] for label in labels}
     for result in results:
         row = [name_of(result)]
-        base = result["engines"].get(BASELINE, {}).get("times")
+        base = result["engines"].get(baseline, {}).get("times")
         for label in labels:
             times = result["engines"][label].get("times")
             if times is None:
@@ -105,26 +104,28 @@ def errors_table(results, labels):
     return _grid(rows)
 
 
-def cold_table(results, labels):
+def cold(facts):
+    """Median seconds and peak memory of an engine's fresh starts; None without any."""
+    if "cold_seconds" not in facts:
+        return None
+    return statistics.median(facts["cold_seconds"]), statistics.median(facts["cold_peaks"])
+
+
+def cold_table(results):
+    labels = list(dict.fromkeys(l for r in results for l, f in r["engines"].items() if cold(f)))
     rows = [["model, batch", *labels]]
     for result in results:
-        row = [name_of(result)]
-        for label in labels:
-            facts = result["engines"][label]
-            if "cold_seconds" in facts:
-                seconds = statistics.median(facts["cold_seconds"])
-                row.append(f"{seconds:.2f} s {facts['cold_peak'] / 1e6:5.0f} MB")
-            else:
-                row.append("")
-        rows.append(row)
+        found = [cold(result["engines"].get(label, {})) for label in labels]
+        cells = [f"{f[0]:.2f} s {f[1] / 1e6:5.0f} MB" if f else "" for f in found]
+        rows.append([name_of(result), *cells])
     return _grid(rows)
 
 
-def text(results, labels, precision):
+def text(results, labels, precision, baseline):
     """The whole report of the runs of one precision."""
     parts = [
-        f"{precision}: ms a run, and the speed against {BASELINE}",
-        times_table(results, labels),
+        f"{precision}: ms a run, and the speed against {baseline}",
+        times_table(results, labels, baseline),
     ]
     if found := summary(results):
         parts += ["", "Tenon beside the best peer of each model, paired by round"]
@@ -134,9 +135,9 @@ def text(results, labels, precision):
         for key in ("worst", "best"):
             model, batch, ratio = found[key]
             parts.append(f"{key} {ratio:.3f}: {model}, {batch}")
-    if any("cold_seconds" in f for r in results for f in r["engines"].values()):
+    if any(cold(facts) for result in results for facts in result["engines"].values()):
         parts += ["", "from the start of the process to the first output; peak memory until then"]
-        parts.append(cold_table(results, labels))
+        parts.append(cold_table(results))
     if precision != "fp32":
         parts += ["", "largest error against FP32, as a part of the largest output"]
         parts.append(errors_table(results, labels))

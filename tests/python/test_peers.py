@@ -4,11 +4,13 @@ import importlib.util
 import json
 import math
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
-from bench.peers import compare, engines, library, measure, report, stats
+from bench.peers import compare, library, measure, report, stats
 from conftest import ROOT
 from torch import nn
 
@@ -93,7 +95,7 @@ def test_summary():
 
 def test_text():
     labels = ["jit_ofi", "openvino", "tenon", "tenon:fp32"]
-    text = report.text(RESULTS, labels, "fp32")
+    text = report.text(RESULTS, labels, "fp32", "jit_ofi")
     lines = text.splitlines()
     (a,) = [line for line in lines if line.startswith("a, 1 ") and "2000.00" in line]
     assert re.split(r" {2,}", a) == ["a, 1", "2000.00", "1.00x", "1500.00", "1.33x"] + [
@@ -180,16 +182,72 @@ def test_rounds(comparison):
     assert report.lead(found)[0] == "eager"
     assert 0 <= found["stray"] <= 1
     assert json.loads(json.dumps(found)) == found
-    assert "tenon" in report.text([found], ["eager", "tenon"], "fp32")
+    assert "tenon" in report.text([found], ["eager", "tenon"], "fp32", "eager")
 
 
 def test_cold(comparison):
     one = comparison(["eager", "tenon"])
     one.cold(2)
+    assert list(one.facts) == ["eager", "tenon", "tenon run"]
     for facts in one.facts.values():
         assert len(facts["cold_seconds"]) == 2 and min(facts["cold_seconds"]) > 0
-    # A process with Tenon holds no PyTorch.
-    assert one.facts["tenon"]["cold_peak"] < one.facts["eager"]["cold_peak"] / 2
+    # A process with Tenon holds no PyTorch, and the command no Python.
+    peaks = {label: max(facts["cold_peaks"]) for label, facts in one.facts.items()}
+    assert peaks["tenon run"] < peaks["tenon"] < peaks["eager"] / 2
+    found = {**result("tiny"), "engines": one.facts}
+    lines = report.cold_table([found]).splitlines()
+    assert re.split(r" {2,}", lines[0]) == ["model, batch", "eager", "tenon", "tenon run"]
+    assert len(re.findall(r"\d s +\d+ MB", lines[1])) == 3
+
+
+def test_cold_failure(comparison):
+    one = comparison(["tenon"], file="missing.pt2")
+    one.cold(1)
+    assert "missing.pt2" in one.facts["tenon"]["failure"]
+    assert one.facts["tenon run"] == {"failure": "tenon run ended with status 1"}
+
+
+def test_command_line(tenon, tmp_path):
+    """The whole of it, on a model of the suite."""
+    command = [sys.executable, "-m", "bench.peers", "--models", "squeezenet1_1", "--batch", "2"]
+    command += ["--peers", "eager,tenon", "--baseline", "eager", "--threads", "1", "--seconds", "0"]
+    command += ["--rounds", "2", "--turn", "0.001", "--json", tmp_path / "found.json"]
+    command += ["--folder", tmp_path / "suite", "--library", tenon.library]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
+    assert re.search(
+        r"^squeezenet1_1, 2 +[\d.]+ +1.00x +[\d.]+ +[\d.]+x$", run.stdout, re.MULTILINE
+    )
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["environ"]["versions"]["torch"] == torch.__version__
+    assert len(found["environ"]["cores"]) == 1
+    assert found["summary"]["fp32"]["worst"][:2] == ["squeezenet1_1", 2]
+    (saved,) = found["results"]
+    assert [len(facts["times"]) for facts in saved["engines"].values()] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--peers", "tenon,none"], "no engine 'none'"),
+        (["--peers", "tenon:int8"], "no engine 'tenon:int8'"),
+        (["--precision", "fp16"], "'fp16': fp32, bf16, or both"),
+        (["--threads", "1000"], "--threads: this process may use"),
+    ],
+)
+def test_refused(tenon, arguments, message):
+    command = [sys.executable, "-m", "bench.peers", "--library", tenon.library, *arguments]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 2
+    assert message in run.stderr
+
+
+def test_cold_inputs(comparison):
+    one = comparison(["tenon"], inputs={"input": "missing.npy"})
+    with pytest.raises(measure.EngineFailure, match="missing.npy"):
+        one.start_worker("tenon")
+    with pytest.raises(measure.EngineFailure, match="tenon run ended with status [1-9]"):
+        one.start_command(one.command())
 
 
 @pytest.mark.parametrize("label", ["jit_ofi", "jit_onednn", "compile", "onnxruntime", "openvino"])
@@ -207,7 +265,7 @@ def test_engine(comparison, label, precision):
     assert error <= (1e-5 if precision == "fp32" else 0.05)
 
 
-@pytest.mark.parametrize("label", ["eager", "jit_ofi", "tenon"])
+@pytest.mark.parametrize("label", ["eager", "tenon"])
 def test_bf16_is_not_fp32(comparison, tenon, label):
     """Each engine computes in the precision that it is asked for."""
     if label == "tenon" and "avx512_bf16" not in open("/proc/cpuinfo").read():
@@ -230,7 +288,9 @@ def test_failing_engine(comparison):
         wanted = "ModuleNotFoundError: No module named 'onnxruntime'"
     assert found["engines"]["onnxruntime"] == {"failure": wanted}
     assert len(found["engines"]["eager"]["times"]) == 2
-    assert f"tiny, 1: onnxruntime fails: {wanted}" in report.text([found], [*one.facts], "fp32")
+    assert f"tiny, 1: onnxruntime fails: {wanted}" in report.text(
+        [found], [*one.facts], "fp32", "eager"
+    )
 
 
 def test_wrong_output(comparison, suite):
@@ -278,7 +338,6 @@ def test_environment(monkeypatch):
 def test_labels():
     assert measure.parse_label("tenon:fp32", "bf16") == ("tenon", "fp32")
     assert measure.parse_label("tenon", "bf16") == ("tenon", "bf16")
-    assert engines.BASELINE in engines.ENGINES
 
 
 def test_struct():
