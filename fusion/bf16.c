@@ -16,6 +16,7 @@
  * an infinity.
  */
 #include "fusion/bf16.h"
+#include "core/derive.h"
 #include "core/infer.h"
 #include "fusion/pipeline.h"
 #include "fusion/rewrite.h"
@@ -91,7 +92,6 @@ static void read_lists(policy *by_op) {
 
 typedef struct lowering {
     tenon_graph *graph;
-    tn_bf16 *bf16;
     bool *changed;
     policy by_op[TN_OP_COUNT];
     tenon_dtype *declared; /* by value id: the dtype before the pass */
@@ -107,6 +107,27 @@ static tenon_value *narrow_source(const tenon_value *value, tenon_dtype dtype) {
                : NULL;
 }
 
+static tenon_status round_weight(const tenon_view *from, const void *user, tenon_tensor **out) {
+    tenon_tensor *rounded;
+    (void)user;
+    TN_TRY(tenon_tensor_create(TENON_BFLOAT16, from->rank, from->shape, &rounded));
+    tenon_status status = TENON_OK;
+    if (from->dtype == TENON_FLOAT32 && tenon_view_is_contiguous(from)) {
+        const float *x = from->data;
+        uint16_t *y = rounded->view.data;
+        int64_t count = tenon_view_numel(from);
+        for (int64_t i = 0; i < count; i++)
+            y[i] = tn_float_to_bf16(x[i]);
+    } else {
+        status = tenon_view_copy(&rounded->view, from);
+    }
+    if (status == TENON_OK)
+        *out = rounded;
+    else
+        tenon_tensor_destroy(&rounded);
+    return status;
+}
+
 /* `value` as `dtype`, for a use before `before` (NULL: at the end). A later pass merges equal ones.
  */
 static tenon_status cast(lowering *l, tenon_node *before, tenon_value *value, tenon_dtype dtype,
@@ -118,7 +139,7 @@ static tenon_status cast(lowering *l, tenon_node *before, tenon_value *value, te
     if (!tn_is_constant(value) || dtype != TENON_BFLOAT16)
         return tn_graph_emit(l->graph, before, TN_OP_to_copy, NULL, before ? before : value->node,
                              TN_ARGS(VAL(value), DTY(dtype)), out);
-    TN_TRY(tn_bf16_round(l->bf16, value->tensor, &rounded));
+    TN_TRY(tn_tensor_derive(value->tensor, "bfloat16", round_weight, NULL, &rounded));
     return tn_graph_new_constant(l->graph, value->name, rounded, out);
 }
 
@@ -232,26 +253,21 @@ static tenon_status run(lowering *l) {
 
 static tenon_status pass_bf16(tenon_pass_call *call) {
     tenon_graph *graph = call->graph;
-    lowering l = {.graph = graph,
-                  .bf16 = call->pass->user,
-                  .changed = &call->changed,
-                  .declared_count = graph->value_count};
+    lowering l = {.graph = graph, .changed = &call->changed, .declared_count = graph->value_count};
     l.declared = calloc((size_t)graph->value_count + 1, sizeof *l.declared);
     if (!l.declared)
         return tn_no_memory();
     read_lists(l.by_op);
-    tn_bf16_trim(l.bf16);
     tenon_status status = run(&l);
     free(l.declared);
     return status;
 }
 
-tenon_status tn_bf16_pipeline(const tenon_passes *list, tn_bf16 *bf16, tenon_passes **out) {
+tenon_status tn_bf16_pipeline(const tenon_passes *list, tenon_passes **out) {
     const tenon_pass pass = {.name = "bf16",
                              .doc = "products run in bfloat16",
                              .phase = TENON_PASS_SHAPES,
                              .run = pass_bf16,
-                             .user = bf16,
                              .after = "lower_all norms attention",
                              .remove_dead = true};
     tenon_passes *copy = NULL;

@@ -372,3 +372,19 @@ tenon_status tenon_passes_insert_drawing(tenon_passes *passes, const char *name,
     TN_TRY(check_pass(passes, &pass));
     return put(passes, after ? at + 1 : at, &pass);
 }
+
+tenon_status tn_passes_without_kernels(const tenon_passes *passes, tenon_passes **out) {
+    tenon_passes *copy;
+    TN_TRY(tn_passes_copy(passes, &copy));
+    for (int i = tenon_passes_count(copy) - 1; i >= 0; i--) {
+        tenon_status status = tn_pass_is_kernel(tenon_passes_get(copy, i))
+                                  ? tenon_passes_remove_at(copy, i)
+                                  : TENON_OK;
+        if (status != TENON_OK) {
+            tenon_passes_destroy(&copy);
+            return status;
+        }
+    }
+    *out = copy;
+    return TENON_OK;
+}

@@ -1,6 +1,8 @@
 /* The passes of the default pipeline: one row a pass, in the order in which they run.
  * X(name, function, phase, kind, after, doc): the function is tn_pass_FUNCTION. Pinned passes stay
- * in front; they and required ones cannot be removed. `after` names the passes behind which
+ * in front; they and required ones cannot be removed. Kernel passes choose kernels of Tenon's
+ * where oneDNN has slower ones: sessions leave them out when they are to run one of the two
+ * backends alone. `after` names the passes behind which
  * a pass finds more; numbers do not depend on the order. */
 #ifndef TN_PASSES_H
 #define TN_PASSES_H
@@ -52,7 +54,8 @@
     X("dead_shapes", dead, SHAPES, OPTIONAL, "", "what nothing needs goes")                        \
     X("repair", repair, SHAPES, REQUIRED, "", "outputs get memory of their own")                   \
     X("layout", layout, SHAPES, OPTIONAL, "pads norms attention spatial views_last repair",        \
-      "images around convolutions become channels-last")
+      "images around convolutions become channels-last")                                           \
+    X("winograd", winograd, SHAPES, KERNEL, "layout", "3x3 convolutions become Winograd's")
 
 #define X(name, function, phase, kind, after, doc) \
     tenon_status tn_pass_##function(tenon_graph *graph, bool *changed);

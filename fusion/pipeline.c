@@ -5,6 +5,7 @@
 #define PINNED_PASS 2
 #define REQUIRED_PASS 1
 #define OPTIONAL_PASS 0
+#define KERNEL_PASS -1
 
 const tn_default_pass tn_default_passes[] = {
 #define X(name_, function, phase_, kind, after_, doc_)   \
@@ -15,7 +16,8 @@ const tn_default_pass tn_default_passes[] = {
               .remove_dead = true,                       \
               .required = kind##_PASS >= REQUIRED_PASS}, \
      .builtin = tn_pass_##function,                      \
-     .pinned = kind##_PASS == PINNED_PASS},
+     .pinned = kind##_PASS == PINNED_PASS,               \
+     .kernel = kind##_PASS == KERNEL_PASS},
     TN_PASS_LIST(X)
 #undef X
 };
@@ -36,4 +38,8 @@ tenon_pass tn_default_pass_get(int row) {
 
 bool tn_pass_is_builtin(const tenon_pass *pass) {
     return pass->run == run_builtin;
+}
+
+bool tn_pass_is_kernel(const tenon_pass *pass) {
+    return tn_pass_is_builtin(pass) && ((const tn_default_pass *)pass->user)->kernel;
 }

@@ -1,6 +1,8 @@
 /* Shapes of convolutions. Sizes follow PyTorch's documentation of Conv2d and ConvTranspose2d. */
+#include "core/activation.h"
 #include "core/infer.h"
 #include "core/window.h"
+#include "core/winograd.h"
 #include <string.h>
 
 typedef struct conv_rule {
@@ -154,6 +156,45 @@ tenon_status tn_infer_convolution(tn_infer *infer) {
             return tn_infer_fail(infer, "has no transposed form");
     }
     return conv_shape(infer, &rule, false);
+}
+
+/* The weight is a transformed one (core/winograd.h). */
+tenon_status tn_infer_winograd(tn_infer *infer) {
+    tn_meta in, weight, bias, residual;
+    tn_activation activation;
+    int64_t padding[3];
+    if (!tn_infer_in(infer, 0, &in) || !tn_infer_in(infer, 1, &weight) ||
+        in.dtype != TENON_FLOAT32 || weight.dtype != TENON_FLOAT32 || in.rank != 4 ||
+        weight.rank != 5)
+        return tn_infer_fail(infer, "needs a float32 input of rank 4 and weight of rank 5");
+    int64_t channels = tn_arg_int(infer->node, 4, 0), groups = tn_arg_int(infer->node, 6, 1);
+    const int64_t *w = weight.shape;
+    TN_TRY(window_arg(infer, 5, "padding", 0, padding, 2));
+    if (groups < 1 || channels < 1 || channels % groups || w[0] != groups ||
+        (w[1] != 36 && w[1] != 16) || w[4] != TN_WINOGRAD_PANEL ||
+        w[2] != (channels / groups + w[4] - 1) / w[4] || in.shape[1] % groups ||
+        w[3] != in.shape[1] / groups || w[3] < TN_WINOGRAD_CHANNELS ||
+        channels / groups < TN_WINOGRAD_CHANNELS)
+        return tn_infer_fail(infer,
+                             "needs groups of at least %d channels, and a weight of [groups, "
+                             "36 or 16, panels, channels, %d]",
+                             TN_WINOGRAD_CHANNELS, TN_WINOGRAD_PANEL);
+    if (!tn_activation_read(infer->node, 7, &activation))
+        return tn_infer_fail(infer, "has no activation \"%s\"", tn_arg_string(infer->node, 7));
+    tn_meta *out = &infer->out[0];
+    *out = in;
+    out->shape[1] = channels;
+    for (int i = 0; i < 2; i++)
+        if (!tn_conv_size(in.shape[2 + i], 3, 1, padding[i], padding[i], 1, &out->shape[2 + i]))
+            return tn_infer_fail(infer, "needs a padded input of at least 3x3");
+    if (tn_infer_in(infer, 2, &bias) &&
+        (bias.dtype != TENON_FLOAT32 || bias.rank != 1 || bias.shape[0] != channels))
+        return tn_infer_fail(infer, "needs a float32 bias of %lld numbers", (long long)channels);
+    if (tn_infer_in(infer, 3, &residual) &&
+        (residual.dtype != TENON_FLOAT32 || residual.rank != 4 ||
+         memcmp(residual.shape, out->shape, 4 * sizeof *out->shape) != 0))
+        return tn_infer_fail(infer, "needs a float32 residual of the output's shape");
+    return TENON_OK;
 }
 
 /* conv1d, conv2d, conv3d */

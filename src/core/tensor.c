@@ -344,6 +344,7 @@ void tn_storage_drop(tn_storage **storage) {
     tn_storage *s = *storage;
     *storage = NULL;
     if (s && atomic_fetch_sub(&s->shares, 1) == 1) {
+        tn_derived_destroy(&s->derived);
         if (s->release == free)
             tn_profile_memory(-(int64_t)s->size);
         if (s->release)

@@ -5,6 +5,10 @@
 #include <stdatomic.h>
 #include <tenon/tensor.h>
 
+/* A list of what was made from weights in a storage (core/derive.h). */
+typedef struct tn_derived tn_derived;
+void tn_derived_destroy(tn_derived **list);
+
 /* Counted memory. */
 typedef struct tn_storage {
     atomic_int shares;
@@ -13,6 +17,7 @@ typedef struct tn_storage {
     bool mapped; /* read-only file pages: they can be dropped and come back */
     void (*release)(void *user);
     void *user;
+    tn_derived *derived;
 } tn_storage;
 
 /* Takes over `user` on success only. */

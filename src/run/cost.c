@@ -18,6 +18,7 @@ typedef enum cost {
     ATTENTION, /* both products, and a softmax of the scores */
     RECURRENT, /* 2 for each weight, row of the batch and moment */
     LINEAR,    /* 2 for each of 2 taps a dimension */
+    WINOGRAD,  /* as the plain convolution that it computes */
     CUBIC      /* 2 for each of 4 taps a dimension */
 } cost;
 
@@ -40,6 +41,7 @@ enum {
     of_col2im = INPUT,
     of_constant_pad = MOVES,
     of_convolution = CONV,
+    of_winograd_convolution = WINOGRAD,
     of_copy = MOVES,
     of_dequantize_per_channel = QUANTIZE,
     of_dequantize_per_tensor = QUANTIZE,
@@ -222,6 +224,8 @@ double tn_node_flops(const tenon_node *node) {
         return 3 * out * size(first, -1);
     case CONV:
         return convolution(node, out);
+    case WINOGRAD: /* its weight is [groups, places, panels, channels, ...] */
+        return out * 2 * 9 * size(tn_arg_value(node, 1), 3);
     case ATTENTION:
         return attention(node, out);
     case RECURRENT:

@@ -1,5 +1,6 @@
 /* Sessions: options, passes, and compiled shapes. */
 #include "run/session.h"
+#include "core/derive.h"
 #include "core/fail.h"
 #include "core/profile.h"
 #include "fusion/bf16.h"
@@ -37,6 +38,12 @@ static const tenon_passes *passes_of(const tenon_session *session) {
     return session->passes ? session->passes : session->options.passes;
 }
 
+/* Puts a list that was made of the session's in its place. */
+static void use_passes(tenon_session *session, tenon_passes *passes) {
+    tenon_passes_destroy(&session->passes);
+    session->passes = passes;
+}
+
 static tenon_status take_precision(tenon_session *session) {
     const tenon_session_options *options = &session->options;
     tenon_passes *lower = NULL;
@@ -51,10 +58,8 @@ static tenon_status take_precision(tenon_session *session) {
         tn_log(TENON_LOG_WARN, "%s: the model runs in float32", why);
         return TENON_OK;
     }
-    TN_TRY(tn_bf16_create(&session->bf16));
-    TN_TRY(tn_bf16_pipeline(passes_of(session), session->bf16, &lower));
-    tenon_passes_destroy(&session->passes);
-    session->passes = lower;
+    TN_TRY(tn_bf16_pipeline(passes_of(session), &lower));
+    use_passes(session, lower);
     return TENON_OK;
 }
 
@@ -84,6 +89,11 @@ static tenon_status take_options(tenon_session *session, const tenon_session_opt
                                               .reuse = true,
                                               .dry_run = options->dry_run,
                                               .split_ops = options->split_ops};
+    if (options->backend != TENON_BACKEND_AUTO) {
+        tenon_passes *without;
+        TN_TRY(tn_passes_without_kernels(passes_of(session), &without));
+        use_passes(session, without);
+    }
     return take_precision(session);
 }
 
@@ -203,6 +213,11 @@ void tenon_session_destroy(tenon_session **pointer) {
         tn_session_drop(session);
 }
 
+static void trim_derived(const tenon_value *constant) {
+    if (constant->tensor)
+        tn_tensor_trim_derived(constant->tensor);
+}
+
 void tn_session_drop(tenon_session *session) {
     if (atomic_fetch_sub(&session->shares, 1) != 1)
         return;
@@ -210,9 +225,10 @@ void tn_session_drop(tenon_session *session) {
         tn_plan_drop(&session->plans[i]);
     tn_plan_drop(&session->latest);
     tn_partition_family_destroy(&session->plan_options.family);
+    for (int32_t i = 0; session->graph && i < session->graph->constant_count; i++)
+        trim_derived(session->graph->constants[i]);
     tenon_graph_destroy(&session->graph);
     tenon_passes_destroy(&session->passes);
-    tn_bf16_destroy(&session->bf16);
     free(session->plans);
     free(session->states);
     free(session->state_values);

@@ -9,7 +9,6 @@ struct tenon_session {
     tenon_graph *graph; /* after the passes of the model phase; never changes */
     tenon_session_options options;
     tenon_passes *passes; /* a pipeline of its own; NULL: the caller's */
-    struct tn_bf16 *bf16; /* weights, when products run in bfloat16 */
     tn_plan_options plan_options;
     const char **states; /* names of the graph's buffers */
     tenon_value **state_values;

@@ -108,6 +108,29 @@ static void convolution(rg *g) {
     rg_push(g, x);
 }
 
+/* What Winograd's method is for, and near misses. */
+static void wide_convolution(rg *g) {
+    int groups = rg_chance(g, 25) ? 2 : 1;
+    int64_t sizes[4] = {rg_int(g, 1, 2), groups * rg_int(g, 14, 24), rg_int(g, 9, 19),
+                        rg_int(g, 9, 19)};
+    tenon_value *x = rg_input(g, TENON_FLOAT32, 4, sizes, 0);
+    for (int i = rg_int(g, 1, 2); i > 0 && x; i--) {
+        int64_t out = rg_chance(g, 50) ? sizes[1] : groups * rg_int(g, 15, 40);
+        int64_t weight[4] = {out, rg_size(x, 1) / groups, 3, 3}, zero[2] = {0};
+        int64_t pad[2] = {rg_int(g, 0, 2), 1}, one[2] = {1, 1};
+        int64_t stride[2] = {1, rg_chance(g, 90) ? 1 : 2};
+        tenon_value *b = rg_chance(g, 70) ? rg_vector(g, out, 0.5, 0) : NULL;
+        x = rg_leak(g,
+                    rg_op(g, "convolution", "vvoAAAbAi", x, rg_weight(g, 4, weight, 9 * weight[1]),
+                          b, 2, stride, 2, pad, 2, one, 0, 2, zero, groups));
+        if (x && rg_chance(g, 40))
+            x = rg_leak(g, rg_add(g, x, rg_like(g, x)));
+        if (x && rg_chance(g, 70))
+            x = rg_activate(g, x);
+    }
+    rg_push(g, x);
+}
+
 static tenon_value *pooled(rg *g, tenon_value *x) {
     bool odd = rg_chance(g, 30);
     int kernel = rg_int(g, 2, 3), stride = rg_int(g, 1, 2), pad = odd ? 1 : 0;
@@ -490,6 +513,7 @@ static void chain(rg *g) {
 
 const rg_motif rg_products[] = {
     {"convolution", convolution, 10},
+    {"wide_convolution", wide_convolution, 1},
     {"pool", pool, 4},
     {"resize", resize, 3},
     {"linear", linear, 8},

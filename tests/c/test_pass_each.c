@@ -30,6 +30,15 @@ typedef struct example {
     "%pf = aten.view(%p, [2, 3, 3])\n%yf = aten.bmm(%pf, %vf)\n" \
     "%y = aten.view(%yf, [1, 2, 3, 4])\n" O("y")
 
+#define WIDE_W "const %w: float32[16, 16, 3, 3] = zeros\n"
+#define WIDE_U "const %u: float32[1, 36, 1, 16, 32] = zeros\n"
+#define WIDE(y, weight, op)                                 \
+    "graph g { input %x: float32[1, 16, 16, 16]\n" weight y \
+    ": float32[1, 16, 16, 16] channels_last = " op "\n"
+#define WIDE_CONVOLUTION(stride) \
+    "aten.convolution(%x, %w, none, " stride ", [1, 1], [1, 1], false, [0, 0], 1)"
+#define WIDE_RELU "%y: float32[1, 16, 16, 16] channels_last = aten.relu(%c)\n" O("y")
+
 /* In the order of the list. */
 static const example examples[] = {
     {"functionalize", G("%a = aten.neg(%x)\n%b = aten.relu_(%a)\n" O("a")),
@@ -173,6 +182,11 @@ static const example examples[] = {
      "%y: float32[1, 2, 4, 4] channels_last = aten.relu(%c)\n%m = aten.mean.dim(%y, [2, 3])\n" O(
          "m"),
      IMAGE "%a = aten.relu(%x)\n%y = aten.max_pool2d(%a, [2, 2])\n" O("y")},
+    {"winograd", WIDE("%c", WIDE_W, WIDE_CONVOLUTION("[1, 1]")) WIDE_RELU,
+     WIDE("%y", WIDE_W WIDE_U,
+          "tenon.winograd_convolution(%x, %u, none, none, 16, [1, 1], 1, \"relu\")") O("y"),
+     "graph g { input %x: float32[1, 16, 32, 32]\n" WIDE_W
+     "%c: float32[1, 16, 16, 16] channels_last = " WIDE_CONVOLUTION("[2, 2]") "\n" WIDE_RELU},
 };
 
 /* Passes that have examples here are all that there are. */
