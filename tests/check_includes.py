@@ -17,7 +17,7 @@ MAY_INCLUDE = {
     "partitions": {"tenon", "core", "partitions"},
     "src/run": {"tenon", "core", "load", "fusion", "kernels", "partitions", "run"},
     "src/profiler": {"tenon", "core", "load", "partitions", "run", "profiler"},
-    "src/cli": {"tenon", "."},
+    "src/cli": {"tenon", ".", "bench"},
     "bench": {"tenon", "."},
     "examples": {"tenon", "."},
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- Errors ---- */
 
@@ -153,9 +154,8 @@ void cli_compile_free(cli_compile *compile) {
     tenon_passes_destroy(&compile->passes);
 }
 
-int cli_parse(poptContext popt, const char *usage, const char *about,
-              int (*each)(int option, const char *text, void *user), void *user,
-              const char **model) {
+int cli_parse_options(poptContext popt, const char *usage, const char *about,
+                      int (*each)(int option, const char *text, void *user), void *user) {
     int option;
     poptSetOtherOptionHelp(popt, usage);
     while ((option = poptGetNextOpt(popt)) >= 0) {
@@ -173,11 +173,37 @@ int cli_parse(poptContext popt, const char *usage, const char *about,
     if (option < -1)
         return cli_error(CLI_USAGE, "%s: %s; see --help",
                          poptBadOption(popt, POPT_BADOPTION_NOALIAS), poptStrerror(option));
+    return CLI_OK;
+}
+
+int cli_parse(poptContext popt, const char *usage, const char *about,
+              int (*each)(int option, const char *text, void *user), void *user,
+              const char **model) {
+    int code = cli_parse_options(popt, usage, about, each, user);
+    if (code != CLI_OK)
+        return code;
     const char *first = poptGetArg(popt), *second = first ? poptGetArg(popt) : NULL;
     if (second)
         return cli_error(CLI_USAGE, "one argument too many: '%s'", second);
     *model = first;
     return CLI_OK;
+}
+
+int cli_check_file(const char *option, const char *path) {
+    if (!path)
+        return CLI_OK;
+    if (!*path)
+        return cli_error(CLI_USAGE, "%s: the path is empty", option);
+    char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+    if (!folder)
+        return cli_error(CLI_FAILED, "out of memory");
+    if (slash)
+        slash[slash == folder] = '\0';
+    int error = access(slash ? folder : ".", W_OK) == 0 || access(path, W_OK) == 0 ? 0 : errno;
+    free(folder);
+    return error ? cli_error(CLI_FAILED, "%s: '%s' cannot be written: %s", option, path,
+                             strerror(error))
+                 : CLI_OK;
 }
 
 /* ---- Shapes ---- */

@@ -17,6 +17,7 @@ int cli_run(int argc, const char **argv);
 int cli_info(int argc, const char **argv);
 int cli_explain(int argc, const char **argv);
 int cli_profile(int argc, const char **argv);
+int cli_bench(int argc, const char **argv);
 int cli_ops(int argc, const char **argv);
 int cli_passes(int argc, const char **argv);
 
@@ -106,11 +107,18 @@ int cli_take_pass_option(cli_compile *compile, int option, const char *text);
 int cli_compile_check(cli_compile *compile);
 void cli_compile_free(cli_compile *compile);
 
-/* Parses what is left: one model path, after the options. `each` (may be NULL) is called for
- * options with a value. */
+/* Parses the options; -1 when help was asked for, and given. `each` (may be NULL) is called for
+ * options with a value. Arguments are left for poptGetArg. */
+int cli_parse_options(poptContext popt, const char *usage, const char *about,
+                      int (*each)(int option, const char *text, void *user), void *user);
+/* Parses what is left: one model path, after the options. */
 int cli_parse(poptContext popt, const char *usage, const char *about,
               int (*each)(int option, const char *text, void *user), void *user,
               const char **model);
+
+/* Files are written at the end: finds out whether this one (may be NULL) can be before there is
+ * work to lose. */
+int cli_check_file(const char *option, const char *path);
 
 /* The sizes of the graph's symbols, in order: from --dim, and from `known` shapes of inputs (dtype
  * NONE: unknown). -1: not known. The caller frees it. */
@@ -138,6 +146,15 @@ typedef struct cli_inputs {
 int cli_inputs_read(const tenon_graph *graph, const cli_compile *compile, const uint64_t *seed,
                     cli_inputs *out);
 void cli_inputs_free(cli_inputs *inputs);
+
+/* The elements in another dtype (the caller destroys it), or NULL. */
+tenon_tensor *cli_converted(const tenon_view *view, tenon_dtype dtype);
+
+/* Compares an output with what was expected. `error` receives the largest difference, `scale` the
+ * largest expected magnitude; of numbers that are no floats, and so must be equal, 0 and -1.
+ * CLI_FAILED for another shape, and where such numbers differ. */
+int cli_compare(const char *name, const tenon_view *given, const tenon_view *wanted, double *error,
+                double *scale);
 
 /* Names of --input and --expect must be the model's. */
 int cli_check_names(const cli_pairs *pairs, const char *option, const char *what, int count,

@@ -8,6 +8,8 @@ static const cli_command commands[] = {
     {"info", "inputs, outputs, symbols, parameters and ops of a model", cli_info},
     {"explain", "where each part of a model runs, and why", cli_explain},
     {"profile", "what a model's time, memory and arithmetic go to", cli_profile},
+    {"bench", "how fast models run: times, rates, memory; comparison with an earlier run",
+     cli_bench},
     {"passes", "the passes that change a graph before it is compiled, and what they leave",
      cli_passes},
     {"ops", "the operators that Tenon knows", cli_ops},

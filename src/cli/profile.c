@@ -1,6 +1,5 @@
 /* tenon profile */
 #include "cli.h"
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,32 +126,14 @@ static int check_numbers(profile *p) {
     return code;
 }
 
-/* Files are written at the end: that they can be is found out before the model runs. */
-static int check_file(const char *option, const char *path) {
-    if (!path)
-        return CLI_OK;
-    if (!*path)
-        return cli_error(CLI_USAGE, "%s: the path is empty", option);
-    char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
-    if (!folder)
-        return cli_error(CLI_FAILED, "out of memory");
-    if (slash)
-        slash[slash == folder] = '\0';
-    int error = access(slash ? folder : ".", W_OK) == 0 || access(path, W_OK) == 0 ? 0 : errno;
-    free(folder);
-    return error ? cli_error(CLI_FAILED, "%s: '%s' cannot be written: %s", option, path,
-                             strerror(error))
-                 : CLI_OK;
-}
-
 static int check_files(const profile *p) {
-    int code = check_file("--trace", p->trace);
+    int code = cli_check_file("--trace", p->trace);
     if (code == CLI_OK)
-        code = check_file("--stacks", p->stacks);
+        code = cli_check_file("--stacks", p->stacks);
     if (code == CLI_OK)
-        code = check_file("--memory-timeline", p->timeline);
+        code = cli_check_file("--memory-timeline", p->timeline);
     if (code == CLI_OK)
-        code = check_file("--execution-trace", p->execution);
+        code = cli_check_file("--execution-trace", p->execution);
     if (code == CLI_OK && p->folder && !*p->folder)
         code = cli_error(CLI_USAGE, "--tensorboard: the path is empty");
     return code;

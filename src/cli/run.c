@@ -68,16 +68,6 @@ static int prepare(run *r) {
 
 /* ---- Outputs ---- */
 
-/* The elements in another dtype (the caller destroys it), or NULL. */
-static tenon_tensor *converted(const tenon_view *view, tenon_dtype dtype) {
-    tenon_tensor *tensor = NULL;
-    if (tenon_tensor_create(dtype, view->rank, view->shape, &tensor) != TENON_OK)
-        return NULL;
-    if (tenon_view_copy(tenon_tensor_view(tensor), view) != TENON_OK)
-        tenon_tensor_destroy(&tensor);
-    return tensor;
-}
-
 static void print_shape(const tenon_view *view) {
     printf("%s[", tenon_dtype_text(view->dtype));
     for (int d = 0; d < view->rank; d++)
@@ -94,7 +84,7 @@ static int print_output(const run *r, int index) {
     }
     print_shape(view);
     int64_t count = tenon_view_numel(view);
-    tenon_tensor *tensor = converted(view, TENON_FLOAT64);
+    tenon_tensor *tensor = cli_converted(view, TENON_FLOAT64);
     if (!tensor)
         return cli_failed();
     const double *x = tenon_tensor_view(tensor)->data;
@@ -127,68 +117,17 @@ static int save_output(const run *r, int index) {
     return tenon_npy_save(path, &r->outputs[index]) == TENON_OK ? CLI_OK : cli_failed();
 }
 
-static bool is_float(tenon_dtype dtype) {
-    return dtype == TENON_FLOAT16 || dtype == TENON_BFLOAT16 || dtype == TENON_FLOAT32 ||
-           dtype == TENON_FLOAT64;
-}
-
-/* Integers and bools must be equal, whatever the tolerance. */
-static int compare_exactly(const char *name, const tenon_view *given, const tenon_view *wanted) {
-    tenon_tensor *a = converted(given, TENON_INT64), *b = converted(wanted, TENON_INT64);
-    int64_t count = tenon_view_numel(given), different = 0, first = -1;
-    int code = CLI_OK;
-    if (!a || !b) {
-        code = cli_failed();
-    } else {
-        const int64_t *x = tenon_tensor_view(a)->data, *y = tenon_tensor_view(b)->data;
-        for (int64_t i = 0; i < count; i++) {
-            if (x[i] != y[i] && different++ == 0)
-                first = i;
-        }
-        if (different > 0)
-            code = cli_error(CLI_FAILED,
-                             "output '%s' differs from what was expected: %lld of %lld elements, "
-                             "the first, number %lld, is %lld instead of %lld",
-                             name, (long long)different, (long long)count, (long long)first,
-                             (long long)x[first], (long long)y[first]);
-        else
-            printf("expect %s: ok, %lld elements are equal\n", name, (long long)count);
-    }
-    tenon_tensor_destroy(&a);
-    tenon_tensor_destroy(&b);
-    return code;
-}
-
-/* Compares with what was expected: the largest difference against the largest expected magnitude.
- */
 static int compare(const char *name, const tenon_view *given, const tenon_view *wanted,
                    double limit) {
-    bool same = given->rank == wanted->rank;
-    for (int d = 0; same && d < given->rank; d++)
-        same = given->shape[d] == wanted->shape[d];
-    if (!same)
-        return cli_error(CLI_FAILED,
-                         "output '%s' differs from what was expected: its shape is another", name);
-    if (!is_float(given->dtype) && !is_float(wanted->dtype))
-        return compare_exactly(name, given, wanted);
-    tenon_tensor *a = converted(given, TENON_FLOAT64), *b = converted(wanted, TENON_FLOAT64);
-    if (!a || !b) {
-        tenon_tensor_destroy(&a);
-        tenon_tensor_destroy(&b);
-        return cli_failed();
+    double worst, scale;
+    int code = cli_compare(name, given, wanted, &worst, &scale);
+    if (code != CLI_OK)
+        return code;
+    if (scale < 0) {
+        printf("expect %s: ok, %lld elements are equal\n", name,
+               (long long)tenon_view_numel(given));
+        return CLI_OK;
     }
-    const double *x = tenon_tensor_view(a)->data, *y = tenon_tensor_view(b)->data;
-    double worst = 0, scale = 0;
-    for (int64_t i = 0; i < tenon_view_numel(given); i++) {
-        if (isfinite(y[i]))
-            scale = fmax(scale, fabs(y[i]));
-        if (x[i] == y[i] || (isnan(x[i]) && isnan(y[i])))
-            continue;
-        double error = fabs(x[i] - y[i]);
-        worst = isfinite(error) ? fmax(worst, error) : INFINITY;
-    }
-    tenon_tensor_destroy(&a);
-    tenon_tensor_destroy(&b);
     double relative = worst == 0 ? 0 : worst / (scale > 0 ? scale : 1);
     if (!(relative <= limit))
         return cli_error(CLI_FAILED,

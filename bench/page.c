@@ -1,0 +1,36 @@
+/* The run as a page: the template of page.html with the facts put in. */
+#include "bench.h"
+#include "bench_page.h"
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* JSON within a script element: nothing in it may look like an end tag. */
+static void put_json(FILE *file, const char *text) {
+    for (; *text; text++) {
+        if (*text == '<')
+            fputs("\\u003c", file);
+        else
+            fputc(*text, file);
+    }
+}
+
+bool bench_write_page(const cJSON *run, const char *path) {
+    static const char mark[] = "@FACTS@";
+    const char *at = strstr(bench_page, mark);
+    char *text = cJSON_PrintUnformatted(run);
+    FILE *file = text ? fopen(path, "w") : NULL;
+    bool fine = text || bench_fail("out of memory");
+    if (text && !file)
+        fine = bench_fail("%s: %s", path, strerror(errno));
+    if (file) {
+        fwrite(bench_page, 1, (size_t)(at - bench_page), file);
+        put_json(file, text);
+        fputs(at + sizeof mark - 1, file);
+        bool wrong = ferror(file) != 0;
+        if (fclose(file) != 0 || wrong)
+            fine = bench_fail("%s: %s", path, strerror(errno));
+    }
+    cJSON_free(text);
+    return fine;
+}
