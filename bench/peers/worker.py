@@ -52,6 +52,12 @@ def obey(run, command):
     return {"times": times}
 
 
+def essence(text):
+    """The first and the last line: engines put a traceback between them."""
+    lines = [line.strip()[:200] for line in text.splitlines() if line.strip()]
+    return " ... ".join(dict.fromkeys([*lines[:1], *lines[-1:]]))
+
+
 def main():
     # Whatever engines print must not come between the answers.
     answers = os.fdopen(os.dup(1), "w")
@@ -69,8 +75,7 @@ def main():
             answer({**fields, "peak": peak_memory()})
     except Exception as error:
         traceback.print_exc()
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        answer({"error": f"{type(error).__name__}: {' '.join(lines)}"[:400]})
+        answer({"error": f"{type(error).__name__}: {essence(str(error))}"})
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from bench.peers import compare, library, measure, report, stats
+from bench.peers import compare, library, measure, report, stats, worker
 from conftest import ROOT
 from torch import nn
 
@@ -293,6 +293,12 @@ def test_failing_engine(comparison):
     )
 
 
+def test_essence():
+    assert worker.essence("failed\n  at a.py\n\n  no such thing\n") == "failed ... no such thing"
+    assert worker.essence("failed") == "failed"
+    assert worker.essence("") == ""
+
+
 def test_wrong_output(comparison, suite):
     folder, entry = suite
     (name,) = entry["outputs"]
@@ -314,10 +320,10 @@ def test_missing_file(comparison):
 def test_killed_engine(comparison):
     one = comparison(["tenon"])
     one.load()
-    worker = one.workers["tenon"]
-    worker.process.kill()
+    killed = one.workers["tenon"]
+    killed.process.kill()
     with pytest.raises(measure.EngineFailure, match="ended with status -9"):
-        worker.ask(run=1)
+        killed.ask(run=1)
 
 
 def test_environment(monkeypatch):
