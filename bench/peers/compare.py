@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .measure import ROOT, EngineFailure, Rounds, Worker, environment, parse_label, pinned
+from .engines import parse_label
+from .measure import ROOT, EngineFailure, Rounds, Worker, environment, pinned
 
 COMMAND = "tenon run"
 
@@ -69,7 +70,7 @@ class Comparison:
                 except EngineFailure as failure:
                     self.fail(label, failure)
                     continue
-                tolerance = TOLERANCE[parse_label(label, self.precision)[1]]
+                tolerance = TOLERANCE[parse_label(label, self.precision).precision]
                 if not facts["error"] <= tolerance:
                     self.fail(label, f"its output is wrong by {facts['error']:.1e} of the largest")
 

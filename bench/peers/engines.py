@@ -7,18 +7,20 @@ a process holds one engine and nothing of the others.
 
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 
 class Setting:
-    """What all engines are given: the suite's folder and entry, the threads, the precision, and
-    where libtenon is."""
+    """What all engines are given: the suite's folder and entry, the threads, the precision, where
+    libtenon is, and the passes that it leaves out."""
 
-    def __init__(self, folder, entry, threads, precision, library):
+    def __init__(self, folder, entry, threads, precision, library, without=()):
         self.folder = Path(folder)
         self.entry = entry
         self.threads = threads
         self.precision = precision
         self.library = library
+        self.without = without
 
     def file(self, form):
         if f"{form}_error" in self.entry:
@@ -147,10 +149,11 @@ def openvino(setting):
 
 def tenon(setting):
     """Tenon, through its C API"""
-    from bench.peers.library import Library
+    from bench.peers.library import Library, Model
 
+    file = setting.file("file")
     library = Library(setting.library)
-    model = library.model(setting.file("file"), setting.threads, setting.precision)
+    model = Model(library, file, setting.threads, setting.precision, setting.without)
     return model.runner(setting.inputs())
 
 
@@ -166,9 +169,31 @@ ENGINES = {
 }
 
 
+class Variant(NamedTuple):
+    """What a label stands for: ENGINE, ENGINE:PRECISION, and for Tenon either with -PASS for each
+    pass that is left out."""
+
+    engine: str
+    precision: str
+    without: tuple
+
+
+def parse_label(label, precision):
+    """A ValueError says what is wrong with it. `precision` is for labels without one."""
+    head, *without = label.split("-")
+    engine, _, own = head.partition(":")
+    if engine not in ENGINES:
+        raise ValueError(f"no engine {label!r}; there are {', '.join(ENGINES)}")
+    if own not in ("", "fp32", "bf16"):
+        raise ValueError(f"{label!r}: the precisions are fp32 and bf16")
+    if without and engine != "tenon":
+        raise ValueError(f"{label!r}: only Tenon's passes can be left out")
+    return Variant(engine, own or precision, tuple(without))
+
+
 def forms(labels):
     """What these engines read besides the archive: see bench/zoo/suite.py."""
-    names = {label.partition(":")[0] for label in labels}
+    names = {parse_label(label, "fp32").engine for label in labels}
     onnx = names & {"onnxruntime", "openvino"}
     module = names - {"onnxruntime", "openvino", "tenon"}
     return [form for form, needed in (("module", module), ("onnx", onnx)) if needed]

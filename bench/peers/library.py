@@ -26,6 +26,9 @@ class Options(ctypes.Structure):
         ("threads", c_int),
         ("backend", c_int),
         ("precision", c_int),
+        ("isa", c_char_p),
+        ("max_shapes", c_int),
+        ("passes", c_void_p),
         ("rest", ctypes.c_char * 1024),
     ]
 
@@ -41,19 +44,20 @@ class Library:
         if status != 0:
             raise RuntimeError(self.c.tenon_last_error().decode())
 
-    def model(self, path, threads, precision):
-        return Model(self, path, threads, precision)
-
 
 class Model:
-    """A session and a context."""
+    """A session and a context, compiled without some of the default passes."""
 
-    def __init__(self, library, path, threads, precision):
+    def __init__(self, library, path, threads, precision, without=()):
         self.library = library
         c, check = library.c, library.check
         graph, session, self.context = c_void_p(), c_void_p(), c_void_p()
+        self.passes = c_void_p()  # lives as long as the session, which compiles by it
+        check(c.tenon_passes_create(byref(self.passes)))
+        for name in without:
+            check(c.tenon_passes_remove(self.passes, name.encode()))
         check(c.tenon_load(str(path).encode(), byref(graph)))
-        options = Options(threads=threads, precision=PRECISIONS[precision])
+        options = Options(threads=threads, precision=PRECISIONS[precision], passes=self.passes)
         try:
             check(c.tenon_session_create(graph, byref(options), byref(session)))
         finally:

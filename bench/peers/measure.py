@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+from .engines import parse_label
+
 ROOT = Path(__file__).resolve().parents[2]
 # Settings of the caller's, which would favour one engine. How OpenMP's threads wait is left at the
 # default, a short spin and then sleep: a process between turns burns nothing, and one in its turn
@@ -31,12 +33,6 @@ def environment(threads):
     return kept
 
 
-def parse_label(label, precision):
-    """An engine's name and precision: "tenon:fp32", or "tenon" for the precision of the run."""
-    engine, _, own = label.partition(":")
-    return engine, own or precision
-
-
 def pinned(cores):
     """How a command line begins that runs on these cores."""
     return ["taskset", "-c", ",".join(map(str, cores))]
@@ -46,8 +42,11 @@ class Worker:
     """A process that holds one engine with one model. Raises EngineFailure where that fails."""
 
     def __init__(self, label, cores, precision, log, **setting):
-        engine, precision = parse_label(label, precision)
-        setting = {"engine": engine, "precision": precision, "threads": len(cores), **setting}
+        setting = {
+            **parse_label(label, precision)._asdict(),
+            "threads": len(cores),
+            **setting,
+        }
         self.begin = time.perf_counter()
         self.process = subprocess.Popen(
             [*pinned(cores), sys.executable, "-m", "bench.peers.worker", json.dumps(setting)],

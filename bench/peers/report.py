@@ -12,7 +12,7 @@ def best_peer(engines):
     medians = {
         label: statistics.median(facts["times"])
         for label, facts in engines.items()
-        if "times" in facts and label.partition(":")[0] != TENON
+        if "times" in facts and not label.startswith(TENON)
     }
     return min(medians, key=medians.get) if medians else None
 

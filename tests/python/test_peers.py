@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from bench.peers import compare, library, measure, report, stats, worker
+from bench.peers import compare, engines, library, measure, report, stats, worker
 from conftest import ROOT
 from torch import nn
 
@@ -230,7 +230,7 @@ def test_command_line(tenon, tmp_path):
     "arguments, message",
     [
         (["--peers", "tenon,none"], "no engine 'none'"),
-        (["--peers", "tenon:int8"], "no engine 'tenon:int8'"),
+        (["--peers", "tenon:int8"], "'tenon:int8': the precisions are fp32 and bf16"),
         (["--precision", "fp16"], "'fp16': fp32, bf16, or both"),
         (["--threads", "1000"], "--threads: this process may use"),
     ],
@@ -342,8 +342,23 @@ def test_environment(monkeypatch):
 
 
 def test_labels():
-    assert measure.parse_label("tenon:fp32", "bf16") == ("tenon", "fp32")
-    assert measure.parse_label("tenon", "bf16") == ("tenon", "bf16")
+    assert engines.parse_label("tenon", "bf16") == ("tenon", "bf16", ())
+    assert engines.parse_label("tenon:fp32", "bf16") == ("tenon", "fp32", ())
+    assert engines.parse_label("tenon:fp32-winograd-layout", "bf16").without == (
+        "winograd",
+        "layout",
+    )
+    for label in ("none", "tenon:int8", "eager-winograd", ""):
+        with pytest.raises(ValueError):
+            engines.parse_label(label, "fp32")
+
+
+def test_without_pass(comparison):
+    """Passes are left out by their name."""
+    one = comparison(["tenon-layout", "tenon-none"])
+    one.load()
+    assert one.facts["tenon-layout"]["error"] <= 1e-5
+    assert "'none'" in one.facts["tenon-none"]["failure"]
 
 
 def test_struct():
@@ -353,6 +368,6 @@ def test_struct():
         r"typedef struct tenon_session_options \{(.*?)\} tenon_session_options", header, re.S
     )
     fields = re.findall(r"(\w+);", re.sub(r"/\*.*?\*/", "", body[1], flags=re.S))
-    assert fields[:3] == [name for name, _ in library.Options._fields_[:3]]
+    assert fields[:6] == [name for name, _ in library.Options._fields_[:6]]
     (rest,) = (kind for name, kind in library.Options._fields_ if name == "rest")
     assert len(fields) * 8 < rest._length_
