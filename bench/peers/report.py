@@ -7,6 +7,15 @@ from . import stats
 TENON = "tenon"
 
 
+def ratios(result, peer):
+    """Tenon's speed over another engine's, round by round; None where one of them has no times."""
+    engines = result["engines"]
+    if any("times" not in engines.get(label, {}) for label in (peer, TENON)):
+        return None
+    pairs = zip(engines[peer]["times"], engines[TENON]["times"], strict=True)
+    return [other / tenon for other, tenon in pairs]
+
+
 def best_peer(engines):
     """The other engine of the smallest median time; variants of Tenon are no peers."""
     medians = {
@@ -19,12 +28,9 @@ def best_peer(engines):
 
 def lead(result):
     """The best peer, and Tenon's speed over its, round by round; None where one is missing."""
-    engines = result["engines"]
-    best = best_peer(engines)
-    if best is None or "times" not in engines.get(TENON, {}):
-        return None
-    pairs = zip(engines[best]["times"], engines[TENON]["times"], strict=True)
-    return best, [peer / tenon for peer, tenon in pairs]
+    best = best_peer(result["engines"])
+    found = ratios(result, best)
+    return (best, found) if found else None
 
 
 def summary(results):
@@ -32,7 +38,7 @@ def summary(results):
     leads = {(r["model"], r["batch"]): found[1] for r in results if (found := lead(r))}
     if not leads:
         return None
-    medians = {key: statistics.median(ratios) for key, ratios in leads.items()}
+    medians = {key: statistics.median(found) for key, found in leads.items()}
     mean, low, high = stats.geometric_mean_interval(list(leads.values()))
     return {
         "geometric_mean": mean,
@@ -86,12 +92,26 @@ def times_table(results, labels, baseline):
     return _grid(rows)
 
 
-def lead_table(results):
-    rows = [["model, batch", "best peer", "Tenon's speed over its [95 %]"]]
+def lead_table(results, labels):
+    """Tenon's speed over each of the others, and over the best peer, paired by round."""
+    others = [label for label in labels if label != TENON]
+    rows = [["model, batch", *others, "best peer", "over it"]]
     for result in results:
-        if found := lead(result):
-            best, ratios = found
-            rows.append([name_of(result), best, _interval(stats.median_interval(ratios))])
+        cells = [ratios(result, label) for label in others]
+        found = lead(result)
+        rows.append(
+            [name_of(result), *(_interval(stats.median_interval(c)) if c else "" for c in cells)]
+        )
+        rows[-1] += [found[0], _interval(stats.median_interval(found[1]))] if found else ["", ""]
+    means = []
+    for label in others:
+        cells = [c for result in results if (c := ratios(result, label))]
+        means.append(_interval(stats.geometric_mean_interval(cells)) if cells else "")
+    if found := summary(results):
+        means += ["", _interval((found["geometric_mean"], *found["interval"]))]
+    else:
+        means += ["", ""]
+    rows.append(["geometric mean", *means])
     return _grid(rows)
 
 
@@ -127,11 +147,13 @@ def text(results, labels, precision, baseline):
         f"{precision}: ms a run, and the speed against {baseline}",
         times_table(results, labels, baseline),
     ]
+    if any("times" in result["engines"].get(TENON, {}) for result in results):
+        parts += [
+            "",
+            "Tenon's speed over each, paired by round [95 %]",
+            lead_table(results, labels),
+        ]
     if found := summary(results):
-        parts += ["", "Tenon beside the best peer of each model, paired by round"]
-        parts.append(lead_table(results))
-        mean = found["geometric_mean"], *found["interval"]
-        parts.append(f"geometric mean {_interval(mean)}")
         for key in ("worst", "best"):
             model, batch, ratio = found[key]
             parts.append(f"{key} {ratio:.3f}: {model}, {batch}")

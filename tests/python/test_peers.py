@@ -101,8 +101,17 @@ def test_text():
     assert re.split(r" {2,}", a) == ["a, 1", "2000.00", "1.00x", "1500.00", "1.33x"] + [
         "1000.00", "2.00x", "500.00", "4.00x"
     ]  # fmt: skip
-    assert ["a, 1", "openvino", "1.500 [1.500, 1.500]"] in [
-        re.split(r" {2,}", line) for line in lines
+    rows = [re.split(r" {2,}", line) for line in lines]
+    over = ["2.000 [2.000, 2.000]", "1.500 [1.500, 1.500]", "0.500 [0.500, 0.500]"]
+    assert ["a, 1", *over, "openvino", over[1]] in rows
+    over = ["0.750 [0.750, 0.750]", "2.250 [2.250, 2.250]"]
+    assert ["b, 1", *over, "jit_ofi", over[0]] in rows
+    (mean,) = [row for row in rows if row[0] == "geometric mean" and "[" in row[1]]
+    assert mean[1:] == [
+        "1.225 [0.750, 2.000]",
+        "1.500 [1.500, 1.500]",
+        "1.061 [0.500, 2.250]",
+        "1.061 [0.750, 1.500]",
     ]
     assert "b, 1: openvino fails: no such operator" in lines
     assert re.search(r"^geometric mean +1\.00x +1\.33x +1\.22x", text, re.MULTILINE)
