@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_SAMPLES = 20000, DETAIL_RUNS = 30 };
+enum { MOST_SAMPLES = 5000, DETAIL_RUNS = 30 };
 #define LEAST_SECONDS 0.5 /* of timed runs: the clock of the CPU takes time to settle */
 
 double bench_now(void) {
@@ -33,6 +33,7 @@ typedef struct job {
     int64_t batch;
     double load, compile, first; /* seconds */
     int warmup, rounds, count;
+    int64_t runs, stride; /* timed ones; one in `stride` is kept */
     bool converged;
     double *samples; /* milliseconds */
     double *work;    /* as many, to sort */
@@ -140,29 +141,43 @@ static double uncertainty(job *j) {
     return (interval.high - interval.low) / 2 / bench_quantile(j->work, j->count, 0.5);
 }
 
-/* Rounds until the interval is narrow, or time, rounds or room are over. */
+/* Keeps one run in `stride`; when there is no room left, every second of those that were kept. */
+static void keep(job *j, double seconds) {
+    if (j->runs++ % j->stride != 0)
+        return;
+    j->samples[j->count++] = round(seconds * 1e9) * 1e-6;
+    if (j->count < MOST_SAMPLES)
+        return;
+    for (int i = 0; 2 * i < j->count; i++)
+        j->samples[i] = j->samples[2 * i];
+    j->count = (j->count + 1) / 2;
+    j->stride *= 2;
+}
+
+/* Rounds until the interval is narrow, or time or rounds are over. */
 static bool measure(job *j) {
     const bench_options *o = j->m->options;
     double start = bench_now(), seconds, elapsed = 0;
-    int check = 0; /* sorting grows with the samples: it is not done after each round */
+    j->stride = 1;
+    int64_t check = 0; /* sorting grows with the samples: it is not done after each round */
     while (!j->converged && (o->rounds == 0 || j->rounds < o->rounds)) {
-        for (int i = 0; i < o->iterations && j->count < MOST_SAMPLES; i++) {
-            if (elapsed > o->seconds && j->count > 0)
+        for (int i = 0; i < o->iterations; i++) {
+            if (elapsed > o->seconds && j->count > 0) {
+                j->converged = uncertainty(j) <= o->interval;
                 return true;
+            }
             if (!run_once(j, &seconds))
                 return false;
-            j->samples[j->count++] = round(seconds * 1e9) * 1e-6;
+            keep(j, seconds);
             elapsed = bench_now() - start;
-            double part = o->rounds ? (double)j->count / ((double)o->rounds * o->iterations) : 0;
+            double part = o->rounds ? (double)j->runs / ((double)o->rounds * o->iterations) : 0;
             bench_progress(j->channel, fmax(part, elapsed / o->seconds));
         }
         j->rounds++;
-        if (j->count >= MOST_SAMPLES)
-            break;
-        if (elapsed < LEAST_SECONDS || j->count < check)
+        if (elapsed < LEAST_SECONDS || j->runs < check)
             continue;
         j->converged = uncertainty(j) <= o->interval;
-        check = j->count + j->count / 4;
+        check = j->runs + j->runs / 4;
     }
     j->converged = uncertainty(j) <= o->interval;
     return true;
@@ -350,6 +365,7 @@ static bool describe(job *j) {
     cJSON_AddNumberToObject(r, "copies", plan.copy_count);
     cJSON_AddNumberToObject(r, "warmup_runs", j->warmup);
     cJSON_AddNumberToObject(r, "rounds", j->rounds);
+    cJSON_AddNumberToObject(r, "timed_runs", (double)j->runs);
     cJSON_AddBoolToObject(r, "converged", j->converged);
     if (j->error >= 0)
         cJSON_AddNumberToObject(r, "output_error", j->error);

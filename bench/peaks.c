@@ -108,23 +108,36 @@ static bool measure_products(bench_channel *channel, const bench_peak_job *p, cJ
 
 /* ---- Memory ---- */
 
-#if defined(__x86_64__) && defined(__gnu_linux__)
-#define EACH_ISA __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define EACH_ISA
-#endif
-
 /* McCalpin's STREAM triad, a = b + s * c (Memory bandwidth and machine balance, 1995), in floats;
  * like there three arrays count, though a cache may read `a` before it is written. */
-EACH_ISA static void triad(float *restrict a, const float *restrict b, const float *restrict c,
-                           float s, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        a[i] = b[i] + s * c[i];
+#define TRIAD(name, target)                                                                      \
+    target static void name(float *restrict a, const float *restrict b, const float *restrict c, \
+                            float s, size_t count) {                                             \
+        for (size_t i = 0; i < count; i++)                                                       \
+            a[i] = b[i] + s * c[i];                                                              \
+    }
+typedef void (*triad_fn)(float *a, const float *b, const float *c, float s, size_t count);
+
+TRIAD(triad_plain, )
+#if defined(__x86_64__)
+TRIAD(triad_avx2, __attribute__((target("avx2"))))
+TRIAD(triad_avx512, __attribute__((target("avx512f"))))
+#endif
+
+static triad_fn pick_triad(void) {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f"))
+        return triad_avx512;
+    if (__builtin_cpu_supports("avx2"))
+        return triad_avx2;
+#endif
+    return triad_plain;
 }
 
 /* Each thread has its part of the arrays to itself, and goes over it again and again. */
 static double time_triad(float *memory, size_t count, int threads, int repeats) {
     double start = 0;
+    triad_fn triad = pick_triad();
 #pragma omp parallel num_threads(threads)
     {
         size_t team = (size_t)omp_get_num_threads(), me = (size_t)omp_get_thread_num();

@@ -1,9 +1,10 @@
 /* tenon explain --profile: how long the steps take, and how long oneDNN would take for what Tenon's
  * kernels do because they are faster. */
 #include "explain.h"
+#include <bench/bench.h>
+#include <bench/stats.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { WARM_RUNS = 2, LEAST_RUNS = 5, MOST_RUNS = 50 };
 #define ENOUGH 1e6 /* microseconds */
@@ -24,19 +25,12 @@ typedef struct job {
 } job;
 
 static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
+    return bench_now() * 1e6;
 }
 
 static double median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, by_value);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+    bench_sort(values, count);
+    return bench_quantile(values, count, 0.5);
 }
 
 static int run_once(job *j, tenon_context *context, int steps, int sample) {

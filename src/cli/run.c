@@ -1,12 +1,13 @@
 /* tenon run */
 #include "cli.h"
+#include <bench/bench.h>
+#include <bench/stats.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 typedef struct run {
     cli_compile compile;
@@ -172,24 +173,13 @@ static int show_outputs(run *r) {
 
 /* ---- Time ---- */
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int run_once(run *r, double *milliseconds) {
     memset(r->outputs, 0, (size_t)r->output_count * sizeof *r->outputs);
-    double start = now();
+    double start = bench_now();
     if (tenon_context_run(r->context, r->inputs.views, r->inputs.count, r->outputs,
                           r->output_count) != TENON_OK)
         return cli_failed();
-    *milliseconds = now() - start;
+    *milliseconds = (bench_now() - start) * 1e3;
     return CLI_OK;
 }
 
@@ -199,11 +189,10 @@ static int measure(run *r) {
     for (int i = 0; i < r->rounds && code == CLI_OK; i++)
         code = run_once(r, &times[i]);
     if (code == CLI_OK) {
-        qsort(times, (size_t)r->rounds, sizeof *times, by_value);
-        int n = r->rounds;
-        double median = n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
-        printf("latency: median %.3f ms, p90 %.3f ms, of %d runs\n", median,
-               times[(n - 1) * 9 / 10], n);
+        bench_sort(times, r->rounds);
+        printf("latency: median %.3f ms, p90 %.3f ms, of %d runs\n",
+               bench_quantile(times, r->rounds, 0.5), bench_quantile(times, r->rounds, 0.9),
+               r->rounds);
     }
     free(times);
     return code;

@@ -317,6 +317,44 @@ START_TEST(profile_refuses) {
 }
 END_TEST
 
+START_TEST(bench_measures) {
+    static char text[1 << 16];
+    WORKS("bench --help");
+    SAYS(out, "tenon bench [MODEL...]");
+    SAYS(out, "--baseline");
+    WORKS("bench d.txt m.txt --batch 8 --nwarmup 0 --niter 7 --rounds 1 --no-peaks --detail "
+          "--json b.json --html b.html");
+    SAYS(out, "Median ms");
+    SAYS(out, "\nd ");
+    SAYS(out, "\nm ");
+    SAYS(out, "d, batch 8, fp32: ");
+    SAYS(out, "The same by kind of step:");
+    read_file("b.json", text, sizeof text);
+    SAYS(text, "\"model=d, test=eval, device=cpu, bs=8, extra_args=['--precision', 'fp32'], "
+               "metric=latencies\"");
+    read_file("b.html", text, sizeof text);
+    SAYS(text, "<title>tenon bench</title>");
+    WORKS("bench d.txt --niter 3 --rounds 1 --threads 1 --baseline b.json --threshold 1e9");
+    SAYS(out, "GEMM peak in fp32: ");
+    SAYS(out, "Triad: ");
+    SAYS(out, "Geometric mean of 1 ratio: ");
+}
+END_TEST
+
+START_TEST(bench_refuses) {
+    REFUSES("bench", 2, "no model and no suite is given");
+    REFUSES("bench d.txt --precision fp8", 2, "--precision: 'fp8' is not fp32 or bf16");
+    REFUSES("bench d.txt --baseline d.txt", 1, "--baseline: d.txt: this is no JSON");
+    REFUSES("bench d.txt --no-peaks --batch 9", 1,
+            "d, batch 9, fp32: the model is made for batch size 8, not 9");
+    SAYS(out, "failed");
+    write_file("suite.json", "{\"models\": [{\"name\": \"d\", \"batch\": 8, \"file\": "
+                             "\"d.txt\"}]}");
+    WORKS("bench d --suite . --no-peaks --rounds 1 --niter 1 --nwarmup 0");
+    REFUSES("bench e --suite .", 2, "./suite.json has no model 'e'; it has d");
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("cli");
     TCase *tests = tcase_create("cli");
@@ -333,6 +371,8 @@ int main(void) {
     tcase_add_test(tests, ops_are_listed);
     tcase_add_test(tests, profile_prints_tables);
     tcase_add_test(tests, profile_refuses);
+    tcase_add_test(tests, bench_measures);
+    tcase_add_test(tests, bench_refuses);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

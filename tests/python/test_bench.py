@@ -87,7 +87,7 @@ def test_statistics(bench, rounds):
     short = "--no-peaks", "--nwarmup", "2", "--niter", "7", "--rounds", rounds
     (result,) = bench.ok("m.txt", short=short)["results"]
     samples = np.array(result["samples_ms"])
-    assert len(samples) == 7 * rounds
+    assert len(samples) == result["timed_runs"] == 7 * rounds
     assert (samples > 0).all()
     assert result["rounds"] == rounds
     assert result["warmup_runs"] == 2
@@ -219,6 +219,15 @@ def test_table(bench):
     assert f"{facts['peak_memory_bytes'] / 2**20:.1f}" in row.split()
     assert "The same by kind of step:" in result.stdout
     assert len(facts["steps"]) == 1 or f"{len(facts['steps']) - 1} more" in result.stdout
+
+
+def test_many_runs(bench):
+    """Of more runs than are kept, those that are kept are spread over all of them."""
+    short = "--no-peaks", "--nwarmup", "1", "--niter", "11000", "--rounds", "1"
+    (result,) = bench.ok("m.txt", "--threads", "1", "--time-limit", "1000", short=short)["results"]
+    assert result["timed_runs"] == 11000
+    assert len(result["samples_ms"]) == 11000 / 4
+    assert result["median_ms"] == pytest.approx(np.median(result["samples_ms"]))
 
 
 # ---- Batch sizes, precisions, instances
