@@ -90,6 +90,13 @@ static const reason_case reasons[] = {
     {G(IN("x", "float32[2, 4]") WEIGHT("w", "3, 4") "%y = aten.linear(%x, %w)\n" OUT("y")), "y",
      TENON_REASON_KERNEL_FASTER, "24 multiplications, and it pays from 32768 on",
      TENON_BACKEND_AUTO},
+    {G(IN("x", "float32[2, 1024]") "const %w: float32[2048, 1024] = zeros\n"
+                                   "%y = aten.linear(%x, %w)\n%z = aten.relu(%y)\n" OUT("z")),
+     "y", TENON_REASON_KERNEL_FASTER, "so few rows take as long as reading the weight",
+     TENON_BACKEND_AUTO},
+    {G(IN("x", "float32[3, 1024]") "const %w: float32[2048, 1024] = zeros\n"
+                                   "%y = aten.linear(%x, %w)\n" OUT("y")),
+     "y", TENON_REASON_START, "inputs and constants", TENON_BACKEND_AUTO},
     {G(IN("x", "float32[2, 4]") "%y = aten._softmax(%x, -1, false)\n" OUT("y")), "y",
      TENON_REASON_KERNEL_FASTER, "8 elements, and it pays from 8192 on", TENON_BACKEND_AUTO},
     {G(IN("x", "float32[4]") "%y = aten.gelu(%x)\n" OUT("y")), "y", TENON_REASON_KERNEL_FASTER,
