@@ -68,6 +68,14 @@ def cpu_flags():
     return []
 
 
+def tenon_version(library):
+    """What the command of that build says, with oneDNN's version; None without one."""
+    command = library.parent / "src/cli/tenon" if library else None
+    if command is None or not command.exists():
+        return None
+    return subprocess.run([command, "--version"], capture_output=True, text=True).stdout.strip()
+
+
 def environ(library, cores):
     versions = {}
     for package in PACKAGES:
@@ -86,7 +94,11 @@ def environ(library, cores):
         "system": platform.platform(),
         "python": platform.python_version(),
         "versions": versions,
-        "tenon": {"library": str(library), "revision": revision.stdout.strip() or None},
+        "tenon": {
+            "library": str(library),
+            "revision": revision.stdout.strip() or None,
+            "version": tenon_version(library),
+        },
         "command": sys.argv[1:],
     }
 

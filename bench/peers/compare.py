@@ -81,6 +81,8 @@ class Comparison:
         """What is saved of the model."""
         for label, times in rounds.times.items():
             self.facts[label]["times"] = times
+        for label, failure in rounds.failures.items():
+            self.facts[label]["failure"] = failure
         return {
             "model": self.entry["name"],
             "batch": self.entry["batch"],
@@ -98,9 +100,8 @@ class Comparison:
             for label, facts in self.facts.items()
             if "failure" not in facts
         }
-        command = self.command()
-        if "tenon" in starters and command.exists():
-            starters[COMMAND] = functools.partial(self.start_command, command)
+        if "tenon" in starters and self.command().exists():
+            starters[COMMAND] = functools.partial(self.start_command, self.command())
         for _ in range(starts):
             for label, start in list(starters.items()):
                 facts = self.facts.setdefault(label, {})

@@ -47,6 +47,7 @@ class Worker:
             "threads": len(cores),
             **setting,
         }
+        self.used = 0.0
         self.begin = time.perf_counter()
         self.process = subprocess.Popen(
             [*pinned(cores), sys.executable, "-m", "bench.peers.worker", json.dumps(setting)],
@@ -86,7 +87,11 @@ class Worker:
 
     def cpu_seconds(self):
         """What all its threads have used so far, from the clock that clock_getcpuclockid names."""
-        return time.clock_gettime((~self.process.pid << 3) | 2)
+        try:
+            self.used = time.clock_gettime((~self.process.pid << 3) | 2)
+        except OSError:
+            pass  # it is dead, as its next answer will tell
+        return self.used
 
     def close(self):
         self.process.kill()
@@ -103,28 +108,43 @@ class Rounds:
     runs that are not timed, which bring back the caches; its result is the median of the timed
     ones.
 
-    `times` has the results, by engine; `stray` is the share of the CPU time that went to workers
-    during the turns of others."""
+    `times` has the results, by engine, as many of each; `failures` says what engines died of, which
+    then have no times; `stray` is the share of the CPU time that went to workers during the turns
+    of others."""
 
     def __init__(self, workers, turn_seconds):
         self.workers = workers
         self.order = random.Random(0)
         self.times = {label: [] for label in workers}
+        self.failures = {}
         self.own = self.others = 0.0
         self.runs = {}
-        for label, worker in workers.items():
-            usual = statistics.median(worker.ask(warm=3, run=3)["times"])
-            self.runs[label] = max(1, min(1000, round(turn_seconds / usual)))
+        for label in list(workers):
+            if answer := self.ask(label, warm=3, run=3):
+                usual = statistics.median(answer["times"])
+                self.runs[label] = max(1, min(1000, round(turn_seconds / usual)))
 
     @property
     def stray(self):
         return self.others / max(self.own + self.others, 1e-9)
 
+    def ask(self, label, **command):
+        """The worker's answer; None where it failed, which ends its part."""
+        try:
+            return self.workers[label].ask(**command)
+        except EngineFailure as failure:
+            self.failures[label] = str(failure)
+            self.workers.pop(label).close()
+            del self.times[label]
+            return None
+
     def turn(self, label):
         time.sleep(0.02)  # the threads of the one before fall asleep
         before = {other: worker.cpu_seconds() for other, worker in self.workers.items()}
         runs = self.runs[label]
-        answer = self.workers[label].ask(warm=max(1, runs // 4), run=runs)
+        answer = self.ask(label, warm=max(1, runs // 4), run=runs)
+        if answer is None:
+            return
         used = {other: w.cpu_seconds() - before[other] for other, w in self.workers.items()}
         self.own += used.pop(label)
         self.others += sum(used.values())

@@ -230,6 +230,7 @@ def test_command_line(tenon, tmp_path):
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["environ"]["versions"]["torch"] == torch.__version__
     assert len(found["environ"]["cores"]) == 1
+    assert "oneDNN" in found["environ"]["tenon"]["version"]
     assert found["summary"]["fp32"]["worst"][:2] == ["squeezenet1_1", 2]
     (saved,) = found["results"]
     assert [len(facts["times"]) for facts in saved["engines"].values()] == [2, 2]
@@ -327,12 +328,19 @@ def test_missing_file(comparison):
 
 
 def test_killed_engine(comparison):
-    one = comparison(["tenon"])
+    """One that dies between its turns ends its part, and no more."""
+    one = comparison(["eager", "tenon"])
     one.load()
-    killed = one.workers["tenon"]
-    killed.process.kill()
-    with pytest.raises(measure.EngineFailure, match="ended with status -9"):
-        killed.ask(run=1)
+    rounds = one.rounds(turn_seconds=0.001)
+    rounds.run(seconds=0, least=2, most=2)
+    killed = one.workers["tenon"].process
+    killed.kill()
+    killed.wait()
+    rounds.run(seconds=0, least=2, most=2)
+    found = one.result(rounds)
+    assert len(found["engines"]["eager"]["times"]) == 4
+    assert "times" not in found["engines"]["tenon"]
+    assert "ended with status -9" in found["engines"]["tenon"]["failure"]
 
 
 def test_environment(monkeypatch):
