@@ -163,9 +163,12 @@ bool bench_run_write(const cJSON *run, const char *path);
 /* Reads and checks a run that was saved. NULL: it cannot be used. */
 cJSON *bench_run_read(const char *path);
 
-/* Sets each result of `run` beside that of `baseline`: adds "baseline" to results of both.
- * `slower` receives how many are slower than `threshold` with their whole interval. */
-bool bench_run_compare(cJSON *run, const cJSON *baseline, double threshold, int *slower);
+/* Sets a result beside that of the same model, batch and precision in `baseline`, where it has one:
+ * adds "baseline". `slower` receives whether it is slower than `threshold` with its whole interval.
+ */
+bool bench_compare(cJSON *result, const cJSON *baseline, double threshold, bool *slower);
+/* Notes in `run` what its results were compared with. */
+bool bench_run_note_baseline(cJSON *run, const cJSON *baseline, double threshold);
 
 /* The table, and below it the details and the comparison. */
 void bench_print(const cJSON *run, int limit);

@@ -243,6 +243,9 @@ static void print_comparison(const cJSON *run) {
     }
     printf("\nAgainst the baseline (above 1: slower):\n");
     note_difference(run, "device", "another CPU");
+    note_difference(run, "onednn_version", "another oneDNN");
+    note_difference(run, "onednn_isa", "another ISA of oneDNN");
+    note_difference(run, "kernel_isa", "kernels for another ISA");
     note_difference(run, "threads", "another number of threads");
     note_difference(run, "instances", "another number of instances");
     if (count > 0 && row)

@@ -471,7 +471,8 @@ def test_a_process_that_dies(bench, tenon, instances):
         (("m.txt", "--rounds", "-1"), "--rounds: '-1'"),
         (("m.txt", "--interval", "0"), "--interval: '0'"),
         (("m.txt", "--time-limit", "x"), "--time-limit: 'x'"),
-        (("m.txt", "--threshold", "2"), "there is no --baseline"),
+        (("m.txt", "--threshold", "2"), "--threshold: there is no --baseline"),
+        (("m.txt", "--retries", "2"), "--retries: there is no --baseline"),
         (("m.txt", "--backend", "gpu"), "'gpu' is not auto"),
         (("m.txt", "--what"), "--what"),
         (("m.txt", "--html", ""), "--html: the path is empty"),
@@ -517,6 +518,7 @@ def test_baseline(bench, factor, status):
         assert baseline["ratio"] == pytest.approx(ratio)
         assert baseline["median_ms"] == pytest.approx(np.median(b))
         assert baseline["slower"] == (status == 1)
+        assert new["attempts"] == (3 if status == 1 else 1)
         part = Fraction(975, 1000)
         low, high = exact_interval(a, part), exact_interval(b, part)
         assert baseline["ratio_interval"] == pytest.approx([low[0] / high[1], low[1] / high[0]])
@@ -534,6 +536,17 @@ def test_an_interval_that_is_wide_is_no_failure(bench):
     (facts,) = result.run["results"]
     assert facts["baseline"]["ratio"] > 1.1
     assert facts["baseline"]["slower"] is False
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_retries(bench, retries):
+    """What seems slower is measured again, and the fastest attempt counts."""
+    old = scale(bench.ok("m.txt"), 1e-6)
+    (bench.folder / "old.json").write_text(json.dumps(old))
+    result = bench("m.txt", "--baseline", "old.json", "--retries", retries)
+    assert result.returncode == 1
+    assert result.run["results"][0]["attempts"] == retries + 1
+    assert result.stdout.count("SLOWER") == 1
 
 
 def test_what_has_no_baseline(bench):
