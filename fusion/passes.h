@@ -48,6 +48,8 @@
     X("causal", causal, SHAPES, OPTIONAL, "fold_shapes attention", "causal masks are found")       \
     X("spatial", spatial, SHAPES, OPTIONAL, "",                                                    \
       "adaptive pools become pools, channel shuffles are found")                                   \
+    X("pools", pools, SHAPES, OPTIONAL, "spatial",                                                 \
+      "average pools go in front of pointwise convolutions")                                       \
     X("views_last", views, SHAPES, OPTIONAL, "norms attention spatial",                            \
       "what the other passes left of views cancels")                                               \
     X("merge_shapes", merge, SHAPES, OPTIONAL, "", "equal nodes become one")                       \

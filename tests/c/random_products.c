@@ -164,9 +164,18 @@ static tenon_value *pooled(rg *g, tenon_value *x) {
     }
 }
 
+static tenon_value *pointwise(rg *g, tenon_value *x) {
+    int64_t weight[4] = {rg_width(g), rg_size(x, 1), 1, 1}, one[2] = {1, 1}, zero[2] = {0};
+    int64_t pad[2] = {rg_chance(g, 10), 0};
+    return rg_op(g, "convolution", "vvoAAAbAi", x, rg_weight(g, 4, weight, weight[1]),
+                 rg_vector(g, weight[0], 0.5, 0), 2, one, 2, pad, 2, one, 0, 2, zero, 1);
+}
+
 static void pool(rg *g) {
     tenon_value *x = rg_image(g, 2, 3);
-    if (rg_chance(g, 30))
+    if (rg_chance(g, 25))
+        x = rg_leak(g, pointwise(g, x));
+    if (x && rg_chance(g, 30))
         x = rg_leak(g, pad_image(g, x, 2));
     if (x && rg_size(x, 2) >= 3 && rg_size(x, 3) >= 3)
         x = pooled(g, x);

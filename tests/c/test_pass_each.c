@@ -11,6 +11,7 @@ typedef struct example {
 #define O(x) "output \"o\" = %" x " }"
 #define C(numbers) "const %w: float32[4, 4] = " numbers "\n"
 #define IMAGE "graph g { input %x: float32[1, 2, 4, 4]\n"
+#define POINTWISE "const %w: float32[3, 2, 1, 1] = random(1)\nconst %b: float32[3] = {1, 2, 3}\n"
 #define CONVOLUTION(y, x, w, b) \
     "%" y " = aten.convolution(%" x ", %" w ", " b ", [1], [0], [1], false, [0], 1)\n"
 #define SIGNAL "graph g { input %x: float32[1, 1, 3]\n"
@@ -161,6 +162,14 @@ static const example examples[] = {
     {"spatial", IMAGE "%y = aten.adaptive_avg_pool2d(%x, [2, 2])\n" O("y"),
      IMAGE "%y = aten.avg_pool2d(%x, [2, 2], [2, 2])\n" O("y"),
      IMAGE "%y = aten.adaptive_avg_pool2d(%x, [3, 3])\n" O("y")},
+    {"pools",
+     IMAGE POINTWISE "%c = aten.convolution(%x, %w, %b, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)\n"
+                     "%y = aten.avg_pool2d(%c, [2, 2])\n" O("y"),
+     IMAGE POINTWISE
+     "%p = aten.avg_pool2d(%x, [2, 2])\n"
+     "%y = aten.convolution(%p, %w, %b, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)\n" O("y"),
+     IMAGE POINTWISE "%c = aten.convolution(%x, %w, %b, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)\n"
+                     "%y = aten.avg_pool2d(%c, [2, 2], [2, 2], [1, 1])\n" O("y")},
     {"views_last", G("%a = aten.expand(%x, [2, 4])\n%y = aten.relu(%a)\n" O("y")),
      G("%y = aten.relu(%x)\n" O("y")),
      G("%a = aten.expand(%x, [3, 2, 4])\n%y = aten.relu(%a)\n" O("y"))},
