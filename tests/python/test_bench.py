@@ -438,6 +438,12 @@ def children(pid):
         return []
 
 
+def overlap(pids):
+    """Whether any of these processes may use the same CPU as another."""
+    masks = [os.sched_getaffinity(pid) for pid in pids]
+    return len(set().union(*masks)) < sum(map(len, masks))
+
+
 @pytest.mark.parametrize("instances", [1, 2])
 def test_a_process_that_dies(bench, tenon, instances):
     if instances > len(os.sched_getaffinity(0)):
@@ -448,7 +454,8 @@ def test_a_process_that_dies(bench, tenon, instances):
     process = subprocess.Popen(
         arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    while not (found := children(process.pid)):
+    while len(found := children(process.pid)) < instances or overlap(found):
+        assert process.poll() is None
         time.sleep(0.01)
     os.kill(found[-1], signal.SIGKILL)
     out, err = process.communicate(timeout=120)
@@ -554,7 +561,8 @@ def test_what_has_no_baseline(bench):
     old["environ"]["threads"] += 1
     old["environ"]["device"] = "another"
     (bench.folder / "old.json").write_text(json.dumps(old))
-    result = bench("m.txt", "open.txt", "--batch", "8", "--baseline", "old.json", "--threshold", 1e9)
+    options = "--batch", "8", "--baseline", "old.json", "--threshold", 1e9
+    result = bench("m.txt", "open.txt", *options)
     assert result.returncode == 0
     assert "1 of 2 results have none to compare with" in result.stdout
     assert "measured with another CPU" in result.stdout

@@ -93,8 +93,9 @@ def test_choosing_and_sorting(run, browser):
             choice.value = "1";
             choice.dispatchEvent(new Event("change"));
             const note = document.getElementById("one-note").textContent;
-            const head = (title) => [...document.querySelectorAll("#results th button")].find((b) => b.textContent === title);
-            const medians = () => [...document.querySelectorAll("#results tbody tr")].map((row) => row.children[3].textContent);
+            const all = (selector) => [...document.querySelectorAll(selector)];
+            const head = (title) => all("#results th button").find((b) => b.textContent === title);
+            const medians = () => all("#results tbody tr").map((r) => r.children[3].textContent);
             head("Median ms").click();
             const down = medians();
             head("Median ms").click();
