@@ -165,7 +165,8 @@ typedef void (*multiply_fn)(int64_t depth, const float *a, int64_t a_row, const 
     }
 #define BOTH(rows) MULTIPLY(rows, 1) MULTIPLY(rows, 2)
 BOTH(1)
-BOTH(2) BOTH(3) BOTH(4)
+BOTH(2)
+BOTH(3) BOTH(4)
 #if ROWS > 4
     BOTH(5) BOTH(6)
 #endif
@@ -392,7 +393,9 @@ tenon_status TN_K(winograd_convolution)(tn_call *call) {
     w.tiles_y = (w.out_height + w.tile - 1) / w.tile;
     w.tiles_x = (w.out_width + w.tile - 1) / w.tile;
     w.tiles = w.batch * w.tiles_y * w.tiles_x;
-    w.weight = weight->data;
+    w.weight = TN_K(packed)(call, TN_CLASS_F32, weight);
+    if (!w.weight)
+        return tn_no_memory();
     if (bias) {
         w.bias = TN_K(packed)(call, TN_CLASS_F32, bias);
         if (!w.bias)

@@ -15,6 +15,12 @@ bool tn_map_none(tn_builder *b, tenon_node *node) {
                      node->op->name);
 }
 
+bool tn_map_chosen(tn_builder *b, tenon_node *node) {
+    return tn_refuse(b, TENON_REASON_KERNEL_PASS,
+                     "a pass chose this kernel of Tenon's (%s) for it, as the faster one",
+                     node->op->name);
+}
+
 static const struct {
     tn_map_fn map;
     const char *text;
@@ -33,7 +39,8 @@ static const struct {
 };
 
 const char *tn_onednn_text(int id) {
-    if (id < 0 || id >= TN_OP_COUNT || !maps[id].map || maps[id].map == tn_map_none)
+    if (id < 0 || id >= TN_OP_COUNT || !maps[id].map || maps[id].map == tn_map_none ||
+        maps[id].map == tn_map_chosen)
         return "";
     return maps[id].text;
 }

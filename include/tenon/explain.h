@@ -56,6 +56,8 @@ extern "C" {
       "nothing to do: oneDNN has no fast kernel for it, and Tenon's is the faster one")            \
     X(KERNEL_FASTER, "kernel-faster",                                                              \
       "nothing to do; --profile measures both, and --backend onednn insists on oneDNN")            \
+    X(KERNEL_PASS, "kernel-pass",                                                                  \
+      "nothing to do; --remove-pass leaves the pass out that chose it")                            \
     X(VERSION, "version", "use the newer oneDNN that the sentence names")                          \
     X(REFUSED, "refused", "try a newer oneDNN: this one takes the op, but not as it stands here")  \
     X(SPLIT, "split", "try a newer oneDNN: this one does not fuse the ops that the node takes")    \

@@ -165,7 +165,7 @@ int cli_parse_options(poptContext popt, const char *usage, const char *about,
             return -1;
         }
         char *text = poptGetOptArg(popt);
-        int code = each && text ? each(option, text, user) : CLI_OK;
+        int code = each ? each(option, text ? text : "", user) : CLI_OK;
         free(text);
         if (code != CLI_OK)
             return code;

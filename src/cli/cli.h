@@ -62,6 +62,7 @@ enum {
     CLI_OPTION_EXPECT,
     CLI_OPTION_PLUGIN,
     CLI_OPTION_REMOVE_PASS,
+    CLI_OPTION_NO_WINOGRAD,
     CLI_OPTION_PASS_OPTION,
     CLI_OPTION_DRAW_BEFORE,
     CLI_OPTION_DRAW_AFTER
@@ -75,6 +76,13 @@ enum {
 #define CLI_PASS_OPTIONS                                                                          \
     CLI_PLUGIN_OPTION, {"remove-pass",      0,     POPT_ARG_STRING, NULL, CLI_OPTION_REMOVE_PASS, \
                         "leave a pass out", "PASS"},                                              \
+        {"no-winograd",                                                                           \
+         0,                                                                                       \
+         POPT_ARG_NONE,                                                                           \
+         NULL,                                                                                    \
+         CLI_OPTION_NO_WINOGRAD,                                                                  \
+         "leave the pass winograd out",                                                           \
+         NULL},                                                                                   \
         {"pass-option",          0,                                                               \
          POPT_ARG_STRING,        NULL,                                                            \
          CLI_OPTION_PASS_OPTION, "set an option of a pass",                                       \
@@ -108,7 +116,8 @@ int cli_compile_check(cli_compile *compile);
 void cli_compile_free(cli_compile *compile);
 
 /* Parses the options; -1 when help was asked for, and given. `each` (may be NULL) is called for
- * options with a value. Arguments are left for poptGetArg. */
+ * options of the enumeration above, with "" where they take no value. Arguments are left for
+ * poptGetArg. */
 int cli_parse_options(poptContext popt, const char *usage, const char *about,
                       int (*each)(int option, const char *text, void *user), void *user);
 /* Parses what is left: one model path, after the options. */

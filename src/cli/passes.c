@@ -9,8 +9,8 @@ static const struct {
     const char *name;
 } pass_options[] = {
     {CLI_OPTION_PLUGIN, "--pass-plugin"},      {CLI_OPTION_REMOVE_PASS, "--remove-pass"},
-    {CLI_OPTION_PASS_OPTION, "--pass-option"}, {CLI_OPTION_DRAW_BEFORE, "--draw-before"},
-    {CLI_OPTION_DRAW_AFTER, "--draw-after"},
+    {CLI_OPTION_NO_WINOGRAD, "--no-winograd"}, {CLI_OPTION_PASS_OPTION, "--pass-option"},
+    {CLI_OPTION_DRAW_BEFORE, "--draw-before"}, {CLI_OPTION_DRAW_AFTER, "--draw-after"},
 };
 
 static const char *name_of(int option) {
@@ -60,7 +60,10 @@ int cli_take_pass_option(cli_compile *compile, int option, const char *text) {
     if (status == TENON_OK && option == CLI_OPTION_PLUGIN) {
         if (load_plugin(text, compile->passes) != TENON_OK)
             return cli_failed();
-    } else if (status == TENON_OK && option == CLI_OPTION_REMOVE_PASS) {
+    } else if (status == TENON_OK &&
+               (option == CLI_OPTION_REMOVE_PASS || option == CLI_OPTION_NO_WINOGRAD)) {
+        if (option == CLI_OPTION_NO_WINOGRAD)
+            text = "winograd";
         if (tenon_passes_remove(compile->passes, text) != TENON_OK)
             return cli_error(CLI_USAGE, "%s: %s", name_of(option), tenon_last_error());
     } else if (status == TENON_OK) {

@@ -29,6 +29,7 @@ OUTSIDE = {
     "accuracy": r"PyTorch",
     "onednn-slow": r"oneDNN",
     "kernel-faster": r"\d|loop|skips",
+    "kernel-pass": r"kernel of Tenon's \(tenon\.\w+\)",
     "version": r"oneDNN 3\.\d+",
     "refused": r"oneDNN",
     "split": r"oneDNN \d+\.\d+ does not fuse",

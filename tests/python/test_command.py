@@ -36,6 +36,25 @@ def test_help(tenon, command):
     assert f"  {command} " in tenon("--help")
 
 
+def test_no_winograd(tenon, tmp_path):
+    graph = tmp_path / "wide.txt"
+    graph.write_text(
+        'graph "wide" { input %x: float32[1, 64, 28, 28]\n'
+        "const %w: float32[64, 64, 3, 3] = random(1)\n"
+        "%c = aten.conv2d(%x, %w, none, [1, 1], [1, 1])\n%y = aten.relu(%c)\n"
+        'output "o" = %y }\n'
+    )
+    assert "tenon.winograd_convolution" in tenon("explain", graph)
+    assert "tenon.winograd_convolution" not in tenon("explain", graph, "--no-winograd")
+    assert "tenon.winograd_convolution" not in tenon("explain", graph, "--backend", "onednn")
+    outputs = []
+    for option in ([], ["--no-winograd"]):
+        tenon("run", graph, "--random", 1, "--output", tmp_path, *option)
+        outputs.append(np.load(tmp_path / "o.npy"))
+    assert not np.array_equal(*outputs)
+    np.testing.assert_allclose(*outputs, rtol=0, atol=1e-5 * abs(outputs[0]).max())
+
+
 @pytest.mark.parametrize("backend", ["auto", "onednn", "reference"])
 @pytest.mark.parametrize("batch", [1, 7, 360])
 def test_run(tenon, backend, batch):
