@@ -111,11 +111,11 @@ static void convolution(rg *g) {
 /* What Winograd's method is for, and near misses. */
 static void wide_convolution(rg *g) {
     int groups = rg_chance(g, 25) ? 2 : 1;
-    int64_t sizes[4] = {rg_int(g, 1, 2), groups * rg_int(g, 14, 24), rg_int(g, 9, 19),
-                        rg_int(g, 9, 19)};
+    int64_t sizes[4] = {rg_int(g, 1, 2), groups * rg_int(g, 30, 40), rg_int(g, 25, 30),
+                        rg_int(g, 25, 30)};
     tenon_value *x = rg_input(g, TENON_FLOAT32, 4, sizes, 0);
     for (int i = rg_int(g, 1, 2); i > 0 && x; i--) {
-        int64_t out = rg_chance(g, 50) ? sizes[1] : groups * rg_int(g, 15, 40);
+        int64_t out = rg_chance(g, 50) ? sizes[1] : groups * rg_int(g, 30, 40);
         int64_t weight[4] = {out, rg_size(x, 1) / groups, 3, 3}, zero[2] = {0};
         int64_t pad[2] = {rg_int(g, 0, 2), 1}, one[2] = {1, 1};
         int64_t stride[2] = {1, rg_chance(g, 90) ? 1 : 2};

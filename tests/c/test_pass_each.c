@@ -31,14 +31,14 @@ typedef struct example {
     "%pf = aten.view(%p, [2, 3, 3])\n%yf = aten.bmm(%pf, %vf)\n" \
     "%y = aten.view(%yf, [1, 2, 3, 4])\n" O("y")
 
-#define WIDE_W "const %w: float32[16, 16, 3, 3] = zeros\n"
-#define WIDE_U "const %u: float32[1, 36, 1, 16, 32] = zeros\n"
+#define WIDE_W "const %w: float32[64, 64, 3, 3] = zeros\n"
+#define WIDE_U "const %u: float32[1, 36, 2, 64, 32] = zeros\n"
 #define WIDE(y, weight, op)                                 \
-    "graph g { input %x: float32[1, 16, 16, 16]\n" weight y \
-    ": float32[1, 16, 16, 16] channels_last = " op "\n"
+    "graph g { input %x: float32[1, 64, 28, 28]\n" weight y \
+    ": float32[1, 64, 28, 28] channels_last = " op "\n"
 #define WIDE_CONVOLUTION(stride) \
     "aten.convolution(%x, %w, none, " stride ", [1, 1], [1, 1], false, [0, 0], 1)"
-#define WIDE_RELU "%y: float32[1, 16, 16, 16] channels_last = aten.relu(%c)\n" O("y")
+#define WIDE_RELU "%y: float32[1, 64, 28, 28] channels_last = aten.relu(%c)\n" O("y")
 
 /* In the order of the list. */
 static const example examples[] = {
@@ -193,9 +193,9 @@ static const example examples[] = {
      IMAGE "%a = aten.relu(%x)\n%y = aten.max_pool2d(%a, [2, 2])\n" O("y")},
     {"winograd", WIDE("%c", WIDE_W, WIDE_CONVOLUTION("[1, 1]")) WIDE_RELU,
      WIDE("%y", WIDE_W WIDE_U,
-          "tenon.winograd_convolution(%x, %u, none, none, 16, [1, 1], 1, \"relu\")") O("y"),
-     "graph g { input %x: float32[1, 16, 32, 32]\n" WIDE_W
-     "%c: float32[1, 16, 16, 16] channels_last = " WIDE_CONVOLUTION("[2, 2]") "\n" WIDE_RELU},
+          "tenon.winograd_convolution(%x, %u, none, none, 64, [1, 1], 1, \"relu\")") O("y"),
+     "graph g { input %x: float32[1, 64, 56, 56]\n" WIDE_W
+     "%c: float32[1, 64, 28, 28] channels_last = " WIDE_CONVOLUTION("[2, 2]") "\n" WIDE_RELU},
 };
 
 /* Passes that have examples here are all that there are. */
