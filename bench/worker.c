@@ -122,7 +122,6 @@ static _Noreturn void be_worker(int up, int down, int errors, const cpu_set_t *c
     pthread_t thread;
     signal(SIGPIPE, SIG_DFL);
     dup2(errors, STDERR_FILENO);
-    /* What the parent has not printed yet is the parent's to print. */
     bind_to(cores);
     if (pthread_create(&thread, NULL, run_task, &t) != 0)
         fprintf(stderr, "no thread could be started\n");
