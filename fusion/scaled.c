@@ -1,4 +1,5 @@
 #include "fusion/scaled.h"
+#include "core/workers.h"
 
 /* ---- Reading ---- */
 
@@ -107,20 +108,44 @@ static int64_t channel_of(const tn_product *p, bool over_inputs, int64_t i, int6
     return i / (rows ? rows : 1) * p->weight->shape[1] + k;
 }
 
+/* Rows that each are one stretch of memory. */
+typedef struct stretches {
+    const tn_product *product;
+    const double *scale;
+    const tenon_view *to, *from;
+    int64_t length;
+} stretches;
+
+static void scale_rows(int64_t begin, int64_t end, void *user) {
+    const stretches *s = user;
+    for (int64_t i = begin; i < end; i++) {
+        double scale = s->product->alpha * s->scale[i];
+        if (s->to->dtype == TENON_FLOAT32 && s->from->dtype == TENON_FLOAT32) {
+            float *x = (float *)s->to->data + i * s->length;
+            const float *y = (const float *)s->from->data + i * s->length;
+            for (int64_t k = 0; k < s->length; k++)
+                x[k] = (float)(y[k] * scale);
+            continue;
+        }
+        size_t to = tenon_dtype_size(s->to->dtype), from = tenon_dtype_size(s->from->dtype);
+        for (int64_t k = i * s->length; k < (i + 1) * s->length; k++)
+            tn_store_float(
+                (char *)s->to->data + k * (int64_t)to, s->to->dtype,
+                tn_load_float((char *)s->from->data + k * (int64_t)from, s->from->dtype) * scale);
+    }
+}
+
+#define LEAST_ELEMENTS 65536 /* that a thread is worth */
+
 static void scale_weight(const tn_product *p, const double *scale, bool over_inputs,
                          const tenon_view *to, const tenon_view *from) {
     int64_t size = (int64_t)tenon_dtype_size(to->dtype), rows = from->shape[0];
     bool by_row = channel_of(p, over_inputs, 1, 0) == 1 && channel_of(p, over_inputs, 0, 1) == 0 &&
                   tenon_view_is_contiguous(from);
     if (by_row) { /* the usual case: each row is one stretch */
-        tenon_view a = *to, b = *from;
-        a.rank = b.rank = 2;
-        a.shape[1] = b.shape[1] = rows ? tenon_view_numel(from) / rows : 0;
-        a.strides[1] = b.strides[1] = 1;
-        for (int64_t i = 0; i < rows; i++)
-            scale_block(&a, &b, 1, (char *)to->data + i * to->strides[0] * size,
-                        (const char *)from->data + i * from->strides[0] * size,
-                        p->alpha * scale[i]);
+        int64_t length = rows ? tenon_view_numel(from) / rows : 0;
+        stretches s = {p, scale, to, from, length};
+        tn_share_work(rows, length > 0 ? LEAST_ELEMENTS / length + 1 : rows, scale_rows, &s);
         return;
     }
     for (int64_t i = 0; i < rows; i++)

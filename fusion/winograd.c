@@ -12,6 +12,7 @@
  */
 #include "core/winograd.h"
 #include "core/derive.h"
+#include "core/workers.h"
 #include "fusion/passes.h"
 #include "fusion/post_ops.h"
 #include "fusion/rewrite.h"
@@ -54,24 +55,42 @@ static void transform_one(const float *w, const int64_t *strides, const double (
     }
 }
 
+typedef struct weights {
+    const transform *t;
+    const tenon_view *from;
+    int64_t in, channels, panels; /* channels and panels of a group */
+    float *u;
+} weights;
+
+/* What one input channel gives to one panel, for each of these pairs: each line of memory is
+ * written in one go. */
+static void transform_panels(int64_t begin, int64_t end, void *user) {
+    const weights *w = user;
+    int64_t places = w->t->n * w->t->n, place = w->panels * w->in * TN_WINOGRAD_PANEL;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t panel = i / w->in, c = i % w->in;
+        int64_t group = panel / w->panels, first = panel % w->panels * TN_WINOGRAD_PANEL;
+        float *to = w->u + group * places * place + (first * w->in + c * TN_WINOGRAD_PANEL);
+        for (int64_t k = 0; k < TN_WINOGRAD_PANEL && first + k < w->channels; k++)
+            transform_one((const float *)w->from->data +
+                              (group * w->channels + first + k) * w->from->strides[0] +
+                              c * w->from->strides[1],
+                          w->from->strides, w->t->n == 6 ? g4 : g2, w->t->n, to + k, place);
+    }
+}
+
+#define LEAST_PANELS 128 /* that a thread is worth */
+
 static tenon_status transform_weight(const tenon_view *from, const void *user, tenon_tensor **out) {
     const transform *t = user;
-    int64_t in = from->shape[1], channels = from->shape[0] / t->groups, places = t->n * t->n;
-    int64_t panels = (channels + TN_WINOGRAD_PANEL - 1) / TN_WINOGRAD_PANEL;
-    int64_t shape[5] = {t->groups, places, panels, in, TN_WINOGRAD_PANEL};
+    weights w = {.t = t, .from = from, .in = from->shape[1]};
+    w.channels = from->shape[0] / t->groups;
+    w.panels = (w.channels + TN_WINOGRAD_PANEL - 1) / TN_WINOGRAD_PANEL;
+    int64_t shape[5] = {t->groups, t->n * t->n, w.panels, w.in, TN_WINOGRAD_PANEL};
     tenon_tensor *made;
     TN_TRY(tenon_tensor_create(TENON_FLOAT32, 5, shape, &made));
-    int64_t place = panels * in * TN_WINOGRAD_PANEL;
-    float *u = made->view.data;
-    for (int64_t o = 0; o < from->shape[0]; o++) {
-        int64_t group = o / channels, k = o % channels;
-        float *to = u + group * places * place + k / TN_WINOGRAD_PANEL * in * TN_WINOGRAD_PANEL +
-                    k % TN_WINOGRAD_PANEL;
-        const float *w = (const float *)from->data + o * from->strides[0];
-        for (int64_t c = 0; c < in; c++)
-            transform_one(w + c * from->strides[1], from->strides, t->n == 6 ? g4 : g2, t->n,
-                          to + c * TN_WINOGRAD_PANEL, place);
-    }
+    w.u = made->view.data;
+    tn_share_work(t->groups * w.panels * w.in, LEAST_PANELS, transform_panels, &w);
     *out = made;
     return TENON_OK;
 }

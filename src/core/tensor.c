@@ -307,6 +307,8 @@ const char *tn_shape_text(tenon_dtype dtype, int rank, const int64_t *shape, cha
 
 /* ---- Storage ---- */
 
+#define STORAGE_ALIGN 64
+
 tenon_status tn_storage_create(void *data, size_t size, void (*release)(void *), void *user,
                                tn_storage **out) {
     tn_storage *storage = calloc(1, sizeof *storage);
@@ -321,15 +323,15 @@ tenon_status tn_storage_create(void *data, size_t size, void (*release)(void *),
     return TENON_OK;
 }
 
+/* calloc knows which of its memory is zero: what comes fresh from the kernel it does not touch. */
 tenon_status tn_storage_alloc(size_t size, tn_storage **out) {
-    void *data = NULL;
-    size_t rounded = (size + 63) & ~(size_t)63;
-    if (rounded < size || posix_memalign(&data, 64, rounded ? rounded : 64) != 0)
+    char *block = size < SIZE_MAX - STORAGE_ALIGN ? calloc(1, size + STORAGE_ALIGN) : NULL;
+    if (!block)
         return tn_fail(TENON_OUT_OF_MEMORY, "out of memory: %zu bytes for a tensor", size);
-    memset(data, 0, rounded ? rounded : 64);
-    tenon_status status = tn_storage_create(data, size, free, data, out);
+    char *data = block + (STORAGE_ALIGN - (uintptr_t)block % STORAGE_ALIGN) % STORAGE_ALIGN;
+    tenon_status status = tn_storage_create(data, size, free, block, out);
     if (status != TENON_OK)
-        free(data);
+        free(block);
     else
         tn_profile_memory((int64_t)size);
     return status;
