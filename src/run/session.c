@@ -291,7 +291,19 @@ static tenon_status compile(void *user) {
     TN_TRY(tn_passes_run(passes_of(j->session), TENON_PASS_SHAPES, &j->graph, j->inputs,
                          j->session->graph->input_count));
     tn_graph_drop_dead(j->graph); /* kernels need memory for what they give */
+    tn_graph_drop_constants(j->graph);
     return tn_plan_create(j->graph, j->inputs, &j->session->plan_options, &j->plan);
+}
+
+/* The only plan there will be has shares of all weights by now. Those that passes have made belong
+ * to nobody else, and so can go when a later pass replaces them. */
+static void give_weights(tenon_graph *graph) {
+    for (int32_t i = 0; i < graph->constant_count; i++) {
+        tenon_value *constant = graph->constants[i];
+        if (constant->kind == TENON_VALUE_CONSTANT && constant->tensor &&
+            atomic_load(&constant->tensor->storage->shares) == 2)
+            tenon_tensor_destroy(&constant->tensor);
+    }
 }
 
 static tenon_status compile_plan(tenon_session *session, const tenon_view *inputs, int input_count,
@@ -299,6 +311,8 @@ static tenon_status compile_plan(tenon_session *session, const tenon_view *input
     job j = {.session = session, .inputs = inputs};
     tn_profile_token token = {0};
     TN_TRY(tn_graph_specialize(session->graph, inputs, input_count, &j.graph));
+    if (!session->plan_options.family)
+        give_weights(session->graph);
     if (tn_profile_on(TN_PROFILE_EVENTS))
         token = tn_profile_begin_named(TENON_EVENT_COMPILE, "compile", session->graph->name);
     tenon_status status = tn_threads_run(session->options.threads, false, compile, &j);
