@@ -402,8 +402,7 @@ static tenon_status run(tenon_context *context, const tenon_view *inputs, int in
         outputs[i] = plan->outputs[i].view;
         outputs[i].data = outputs[i].dtype == TENON_DTYPE_NONE ? NULL : context->outputs[i].data;
     }
-    if (!atomic_exchange(&plan->ran, true))
-        tn_plan_forget_weights(plan);
+    atomic_store(&plan->ran, true);
     return TENON_OK;
 }
 

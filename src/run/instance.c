@@ -162,6 +162,7 @@ static tn_profile_token mark(tn_instance *instance, int32_t index) {
 }
 
 tenon_status tn_instance_run(tn_instance *instance, tn_scratch *scratch, bool timing) {
+    bool first = !atomic_load(&instance->plan->ran);
     for (int32_t s = 0; s < instance->plan->step_count; s++) {
         tn_bound_step *step = &instance->steps[s];
         tn_profile_token token = {0};
@@ -178,6 +179,8 @@ tenon_status tn_instance_run(tn_instance *instance, tn_scratch *scratch, bool ti
         TN_TRY(status);
         if (step->kernel)
             tn_scratch_reset(scratch);
+        else if (first)
+            tn_plan_forget_weights(instance->plan, s);
     }
     return TENON_OK;
 }

@@ -631,23 +631,13 @@ bool tn_plan_fits(const tn_plan *plan, const tenon_view *inputs) {
     return true;
 }
 
-void tn_plan_forget_weights(const tn_plan *plan) {
-    bool *read = calloc((size_t)plan->root_count + 1, sizeof *read);
-    if (!read)
-        return; /* it only keeps memory that could have gone back */
-    for (int32_t s = 0; s < plan->step_count; s++) {
-        const tn_step *step = &plan->steps[s];
-        for (int i = 0; i < step->in_count && !step->partition; i++) {
-            if (step->in[i].root >= 0)
-                read[step->in[i].root] = true;
-        }
+void tn_plan_forget_weights(const tn_plan *plan, int32_t s) {
+    const tn_step *step = &plan->steps[s];
+    for (int i = 0; i < step->in_count && step->partition; i++) {
+        const tn_root *root = step->in[i].root < 0 ? NULL : &plan->roots[step->in[i].root];
+        if (!root || root->base != TN_BASE_FIXED || root->last != s)
+            continue;
+        const tenon_tensor *tensor = plan->graph->constants[root->index]->tensor;
+        tn_storage_forget_pages(tensor->storage, root->data, (size_t)root->size);
     }
-    for (int32_t r = 0; r < plan->root_count; r++) {
-        const tn_root *root = &plan->roots[r];
-        if (root->base == TN_BASE_FIXED && root->first >= 0 && !read[r]) {
-            const tenon_tensor *tensor = plan->graph->constants[root->index]->tensor;
-            tn_storage_forget_pages(tensor->storage, root->data, (size_t)root->size);
-        }
-    }
-    free(read);
 }

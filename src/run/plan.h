@@ -140,9 +140,9 @@ static inline const tn_root *tn_plan_root(const tn_plan *plan, int32_t index, in
     return root;
 }
 
-/* Lets pages go of mapped weights that only partitions read; they have packed copies by the end of
- * a first run. */
-void tn_plan_forget_weights(const tn_plan *plan);
+/* Lets pages go of mapped weights that partition step `step` is the last to read: it has packed
+ * copies by the end of its first run, and does without the pages from then on. */
+void tn_plan_forget_weights(const tn_plan *plan, int32_t step);
 
 /* ---- cost.c ---- */
 
