@@ -139,7 +139,7 @@ class Rounds:
             return None
 
     def turn(self, label):
-        time.sleep(0.02)  # the threads of the one before fall asleep
+        time.sleep(0.05)  # until the threads of the one before sleep: ONNX Runtime's take 40 ms
         before = {other: worker.cpu_seconds() for other, worker in self.workers.items()}
         runs = self.runs[label]
         answer = self.ask(label, warm=max(1, runs // 4), run=runs)
