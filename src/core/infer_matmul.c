@@ -1,5 +1,7 @@
 /* Shapes of matrix products. */
+#include "core/activation.h"
 #include "core/infer.h"
+#include "core/packed.h"
 #include <string.h>
 
 static tenon_status operands(tn_infer *infer, int first, tn_meta *a, tn_meta *b) {
@@ -270,5 +272,31 @@ tenon_status tn_infer_cdist(tn_infer *infer) {
     *out = batch;
     out->shape[out->rank++] = a.shape[a.rank - 2];
     out->shape[out->rank++] = b.shape[b.rank - 2];
+    return TENON_OK;
+}
+
+/* The weight is packed (core/packed.h). */
+tenon_status tn_infer_packed_linear(tn_infer *infer) {
+    tn_meta in, weight, bias, residual, *out = &infer->out[0];
+    tn_activation activation;
+    int64_t columns = tn_arg_int(infer->node, 4, 0);
+    if (!tn_infer_in(infer, 0, &in) || !tn_infer_in(infer, 1, &weight) ||
+        in.dtype != TENON_FLOAT32 || weight.dtype != TENON_FLOAT32 || in.rank < 1)
+        return tn_infer_fail(infer, "needs a float32 input and weight");
+    if (columns < 1 || weight.rank != 3 || weight.shape[0] != tn_packed_panels(columns) ||
+        weight.shape[1] != in.shape[in.rank - 1] || weight.shape[2] != TN_PANEL)
+        return tn_infer_fail(infer, "needs a weight of shape [panels, %lld, %d]",
+                             (long long)in.shape[in.rank - 1], TN_PANEL);
+    if (!tn_activation_read(infer->node, 6, &activation))
+        return tn_infer_fail(infer, "has no activation \"%s\"", tn_arg_string(infer->node, 6));
+    *out = in;
+    out->shape[in.rank - 1] = columns;
+    if (tn_infer_in(infer, 2, &bias) &&
+        (bias.dtype != TENON_FLOAT32 || bias.rank != 1 || bias.shape[0] != columns))
+        return tn_infer_fail(infer, "needs a float32 bias of %lld numbers", (long long)columns);
+    if (tn_infer_in(infer, 3, &residual) &&
+        (residual.dtype != TENON_FLOAT32 || residual.rank != out->rank ||
+         memcmp(residual.shape, out->shape, (size_t)out->rank * sizeof *out->shape) != 0))
+        return tn_infer_fail(infer, "needs a float32 residual of the output's shape");
     return TENON_OK;
 }

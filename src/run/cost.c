@@ -75,6 +75,7 @@ enum {
     of_one_hot = MOVES,
     of_part_scatter = MOVES,
     of_pixel_shuffle = MOVES,
+    of_packed_linear = DOT,
     of_quantize_per_channel = QUANTIZE,
     of_quantize_per_tensor = QUANTIZE,
     of_reduce = INPUT,
@@ -139,7 +140,8 @@ static const tenon_value *operand(const tenon_node *node, int index) {
  * addmv over that of the second. What is added to the sums begins them, and counts nothing, as in
  * PyTorch's profiler. */
 static double products(const tenon_node *node, double out) {
-    const tenon_value *left = tn_arg_value(node, tn_op_param(node->op, "beta") >= 0 ? 1 : 0);
+    bool added = tn_op_param(node->op, "beta") >= 0 && tn_op_param(node->op, "self") == 0;
+    const tenon_value *left = tn_arg_value(node, added ? 1 : 0);
     return left ? out * 2 * size(left, -1) : 0;
 }
 
