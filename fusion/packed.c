@@ -4,13 +4,16 @@
  *
  *     x -- tenon.packed_linear(packed w, b, r, activation) --
  *
- * The weight is a constant, and packed once (core/packed.h).
+ * The weight is a constant, and packed once (core/packed.h). Large ones are multiplied by
+ * Strassen's method, which takes seven products of quarters for eight; errors about double.
  */
 #include "core/packed.h"
 #include "core/derive.h"
 #include "fusion/passes.h"
 #include "fusion/post_ops.h"
 #include "fusion/rewrite.h"
+#include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 
 /* [n, k] to [panels, k, TN_PANEL] */
@@ -32,35 +35,102 @@ static tenon_status pack(const tenon_view *from, const void *user, tenon_tensor 
     return TENON_OK;
 }
 
-/* With so few rows memory is what a product waits for, however it is packed. */
-#define MIN_ROWS 5
+/* ---- Strassen's product ----
+ *
+ * Columns of the product are added to those half of the panels further on (kernels/packed.c), and
+ * errors in one grow with the other: the largest weights of the two must be within a factor of 16.
+ */
+
+static int exponent_of(const tenon_view *w, int64_t row) {
+    float most = 0;
+    int exponent = 0;
+    for (int64_t j = 0; j < w->shape[1]; j++) {
+        float x = fabsf(((const float *)w->data)[row * w->strides[0] + j * w->strides[1]]);
+        most = x > most || isnan(x) ? x : most;
+    }
+    if (!isfinite(most))
+        return INT_MAX;
+    frexpf(most, &exponent);
+    return most == 0 ? INT_MIN : exponent;
+}
+
+/* One truth value: whether all pairs are alike. */
+static tenon_status compare_pairs(const tenon_view *from, const void *user, tenon_tensor **out) {
+    int64_t half = tn_packed_panels(from->shape[0]) / 2 * TN_PANEL;
+    bool alike = true;
+    (void)user;
+    TN_TRY(tenon_tensor_create(TENON_BOOL, 0, NULL, out));
+    for (int64_t i = 0; alike && i + half < from->shape[0]; i++) {
+        int a = exponent_of(from, i), b = exponent_of(from, i + half);
+        alike = a != INT_MAX && b != INT_MAX && a != INT_MIN && b != INT_MIN && abs(a - b) <= 4;
+    }
+    *(uint8_t *)(*out)->view.data = alike;
+    return TENON_OK;
+}
+
+/* Measured on AVX-512: below these sizes what it adds takes as long as what it saves. */
+#define MIN_HALVED_ROWS 32
+#define MIN_HALVED_DEPTH 192
+
+static tenon_status choose_halved(const tenon_value *weight, int64_t rows, bool *halved) {
+    tenon_tensor *alike;
+    int64_t k = weight->shape[1];
+    *halved = false;
+    if (rows < MIN_HALVED_ROWS || k < MIN_HALVED_DEPTH || k % 2 ||
+        tn_packed_panels(weight->shape[0]) < TN_PAIRS)
+        return TENON_OK;
+    TN_TRY(tn_tensor_derive(weight->tensor, "packed pairs", compare_pairs, NULL, &alike));
+    *halved = *(const uint8_t *)alike->view.data;
+    tenon_tensor_destroy(&alike);
+    return TENON_OK;
+}
+
+/* ---- The pass ---- */
+
+/* With a few rows memory is what a product waits for, however it is packed; with few products a
+ * partition is as fast. */
+#define MIN_ROWS 8
+#define MIN_PRODUCTS 1048576.0
+
+static int64_t rows_of(const tenon_node *node) {
+    return tn_value_numel(node->outputs[0]) / tn_arg_value(node, 1)->shape[0];
+}
 
 static bool fits(const tenon_node *node) {
+    if (!tn_node_is(node, TN_OP_linear))
+        return false;
     const tenon_value *x = tn_arg_value(node, 0), *weight = tn_arg_value(node, 1);
     const tenon_value *bias = tn_arg_value(node, 2), *y = node->outputs[0];
-    if (!tn_node_is(node, TN_OP_linear) || !tn_value_static(x) || !tn_value_static(y) ||
-        x->dtype != TENON_FLOAT32 || y->rank < 1 || !tn_is_constant(weight) ||
-        weight->rank != 2 || weight->dtype != TENON_FLOAT32 || weight->shape[0] < TN_PANEL / 2 ||
-        (bias && (bias->rank != 1 || bias->dtype != TENON_FLOAT32 ||
-                  bias->shape[0] != weight->shape[0])))
+    if (!tn_value_static(x) || !tn_value_static(y) || x->dtype != TENON_FLOAT32 || y->rank < 1 ||
+        !tn_is_constant(weight) || weight->rank != 2 || weight->dtype != TENON_FLOAT32 ||
+        weight->shape[0] < TN_PANEL ||
+        (bias &&
+         (bias->rank != 1 || bias->dtype != TENON_FLOAT32 || bias->shape[0] != weight->shape[0])))
         return false;
-    return tn_value_numel(y) / weight->shape[0] >= MIN_ROWS;
+    return rows_of(node) >= MIN_ROWS &&
+           (double)tn_value_numel(y) * (double)weight->shape[1] >= MIN_PRODUCTS;
+}
+
+static tenon_status rewrite(tenon_graph *graph, tenon_node *node) {
+    const tenon_value *plain = tn_arg_value(node, 1);
+    tenon_tensor *tensor;
+    tenon_value *weight;
+    bool halved;
+    int64_t columns = plain->shape[0];
+    TN_TRY(choose_halved(plain, rows_of(node), &halved));
+    TN_TRY(tn_tensor_derive(plain->tensor, "packed", pack, NULL, &tensor));
+    TN_TRY(tn_graph_new_constant(graph, plain->name, tensor, &weight));
+    tn_post_ops post = tn_post_ops_of(node);
+    return tn_fuse(TN_OP_packed_linear, &post,
+                   TN_ARGS(node->args[0], VAL(weight), node->args[2],
+                           post.residual ? VAL(post.residual) : NIL, INT(columns), BOO(halved)));
 }
 
 tenon_status tn_pass_packed(tenon_graph *graph, bool *changed) {
     for (tenon_node *node = graph->first; node; node = tenon_node_next(node)) {
-        tenon_tensor *tensor;
-        tenon_value *weight;
         if (!fits(node))
             continue;
-        const tenon_value *plain = tn_arg_value(node, 1);
-        int64_t columns = plain->shape[0];
-        TN_TRY(tn_tensor_derive(plain->tensor, "packed", pack, NULL, &tensor));
-        TN_TRY(tn_graph_new_constant(graph, plain->name, tensor, &weight));
-        tn_post_ops post = tn_post_ops_of(node);
-        TN_TRY(tn_fuse(graph, TN_OP_packed_linear, &post,
-                       TN_ARGS(node->args[0], VAL(weight), node->args[2],
-                               post.residual ? VAL(post.residual) : NIL, INT(columns), BOO(!getenv("NOS") && plain->shape[1]>=192))));
+        TN_TRY(rewrite(graph, node));
         *changed = true;
     }
     return TENON_OK;

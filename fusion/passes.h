@@ -57,7 +57,7 @@
     X("repair", repair, SHAPES, REQUIRED, "", "outputs get memory of their own")                   \
     X("layout", layout, SHAPES, OPTIONAL, "pads norms attention spatial views_last repair",        \
       "images around convolutions become channels-last")                                           \
-    X("winograd", winograd, SHAPES, KERNEL, "layout", "3x3 convolutions become Winograd's")\
+    X("winograd", winograd, SHAPES, KERNEL, "layout", "3x3 convolutions become Winograd's")        \
     X("packed", packed, SHAPES, KERNEL, "layout", "linear layers take packed weights")
 
 #define X(name, function, phase, kind, after, doc) \

@@ -71,8 +71,11 @@ tn_kernel_fn tn_kernel_get(int id, tn_isa isa) {
     X(masked_scatter)             \
     X(part_scatter)               \
     X(as_strided_scatter)
+/* And those that bear it for what they add to a sum, behind their two operands. */
+#define ADDED_IN_PLACE_KERNELS(X) X(packed_linear)
 #define X(name) tenon_status tn_k_##name##_baseline(tn_call *call);
 IN_PLACE_KERNELS(X)
+ADDED_IN_PLACE_KERNELS(X)
 FIRST_IN_PLACE_KERNELS(X)
 #undef X
 
@@ -88,6 +91,11 @@ bool tn_kernel_inplace(int id, int in) {
     if (tables[0][id] == tn_k_##name##_baseline) \
         return in == 0;
     FIRST_IN_PLACE_KERNELS(X)
+#undef X
+#define X(name)                                  \
+    if (tables[0][id] == tn_k_##name##_baseline) \
+        return in >= 2;
+    ADDED_IN_PLACE_KERNELS(X)
 #undef X
     return false;
 }

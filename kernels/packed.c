@@ -149,7 +149,8 @@ TILE(14)
 #endif
 #undef TILE
 
-#define EACH_SUM(rows) {tile_minus_##rows, tile_##rows, tile_sum_##rows}
+#define EACH_SUM(rows) \
+    { tile_minus_##rows, tile_##rows, tile_sum_##rows }
 static void (*const tiles[ROWS][3])(const tile *) = {
     EACH_SUM(1),  EACH_SUM(2),  EACH_SUM(3),  EACH_SUM(4),
 #if ROWS >= 6
@@ -232,10 +233,10 @@ typedef struct chunk {
     const recipe *recipes;
     int count, halves; /* products; 1 or 2 */
     int64_t first, rows;
-    int64_t height;        /* rows of a quarter */
-    int64_t k, depths;     /* inner size of a quarter; its blocks */
-    int64_t panels;        /* of a quarter */
-    int64_t parts;         /* tiles that the height makes */
+    int64_t height;    /* rows of a quarter */
+    int64_t k, depths; /* inner size of a quarter; its blocks */
+    int64_t panels;    /* of a quarter */
+    int64_t parts;     /* tiles that the height makes */
     float *packed;
 } chunk;
 
@@ -332,8 +333,9 @@ static bool rows_pair(const job *j, const chunk *c) {
     }
     /* a row without a partner is added to nothing, but must be finite where zeros meet it */
     return c->rows % 2 == 0 ||
-           exponent_of((const float *)(const void *)(j->in + (c->first + c->height - 1) * j->in_row),
-                       j->k) <= 200;
+           exponent_of(
+               (const float *)(const void *)(j->in + (c->first + c->height - 1) * j->in_row),
+               j->k) <= 200;
 }
 
 /* The part of C that a tile of rows [r, r + rows) and column `column` of a panel has in a quarter.
@@ -368,8 +370,7 @@ static void run_product(const job *j, const chunk *c, int p, int64_t d, int64_t 
     int quarter[2] = {how->c.one, how->c.sign ? how->c.two : -1};
     for (int i = 0; i < 2; i++) {
         int of = i ? how->b.two : how->b.one;
-        b[i] = j->weight +
-               ((of % 2 * c->panels + panel) * j->k + of / 2 * c->k + k) * TN_PANEL;
+        b[i] = j->weight + ((of % 2 * c->panels + panel) * j->k + of / 2 * c->k + k) * TN_PANEL;
     }
     for (int64_t part = 0; part < c->parts; part++) {
         int64_t r = cut(c->height, part, c->parts), rows = cut(c->height, part + 1, c->parts) - r;
@@ -413,10 +414,9 @@ static void run_panel(const job *j, const chunk *c, int64_t panel) {
         int64_t next = d + 1 < c->depths ? cut(c->k, d + 1, c->depths) : 0;
         for (int p = 0; p < c->count; p++) {
             int of = p < c->halves * c->halves ? p : 0;
-            const float *ahead =
-                j->weight + ((of % 2 * c->panels + panel + (next == 0)) * j->k + of / 2 * c->k +
-                             next) *
-                                TN_PANEL;
+            const float *ahead = j->weight + ((of % 2 * c->panels + panel + (next == 0)) * j->k +
+                                              of / 2 * c->k + next) *
+                                                 TN_PANEL;
             bool useful = p < c->halves * c->halves;
             run_product(j, c, p, d, panel, (const char *)(useful ? ahead : c->packed),
                         useful ? step : 0);
@@ -526,9 +526,8 @@ tenon_status TN_K(packed_linear)(tn_call *call) {
     tenon_view weight = dense(call, &call->in[1]), b = bias ? dense(call, bias) : weight;
     tenon_view r = residual ? dense(call, residual) : weight;
     if (!tenon_view_is_contiguous(out))
-        result = tn_view_make(
-            tn_call_scratch(call, (size_t)tenon_view_numel(out) * sizeof(float)), out->dtype,
-            out->rank, out->shape);
+        result = tn_view_make(tn_call_scratch(call, (size_t)tenon_view_numel(out) * sizeof(float)),
+                              out->dtype, out->rank, out->shape);
     if (!weight.data || !b.data || !r.data || !result.data)
         return tn_no_memory();
     j.in = in.data;

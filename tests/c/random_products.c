@@ -300,6 +300,20 @@ static void linear(rg *g) {
     rg_push(g, x);
 }
 
+/* What packed weights and Strassen's method are for, and near misses. */
+static void wide_linear(rg *g) {
+    int64_t sizes[2] = {rg_int(g, 28, 40), rg_int(g, 190, 196)};
+    tenon_value *x = rg_input(g, TENON_FLOAT32, 2, sizes, 0);
+    for (int i = rg_int(g, 1, 2); i > 0 && x; i--) {
+        x = rg_linear(g, x, rg_chance(g, 80) ? rg_int(g, 240, 260) : rg_width(g));
+        if (rg_chance(g, 40))
+            x = rg_add(g, x, rg_like(g, x));
+        if (rg_chance(g, 50) && x)
+            x = rg_activate(g, x);
+    }
+    rg_push(g, x);
+}
+
 static void product(rg *g) {
     tenon_value *a = rg_pick(g, 2, 4), *y = NULL;
     int64_t sizes[TENON_MAX_RANK], shape[3];
@@ -526,6 +540,7 @@ const rg_motif rg_products[] = {
     {"pool", pool, 4},
     {"resize", resize, 3},
     {"linear", linear, 8},
+    {"wide_linear", wide_linear, 1},
     {"product", product, 4},
     {"norm_apart", norm_apart, 6},
     {"norm", norm, 4},

@@ -39,6 +39,9 @@ typedef struct example {
 #define WIDE_CONVOLUTION(stride) \
     "aten.convolution(%x, %w, none, " stride ", [1, 1], [1, 1], false, [0, 0], 1)"
 #define WIDE_RELU "%y: float32[1, 64, 28, 28] channels_last = aten.relu(%c)\n" O("y")
+#define TALL \
+    "graph g { input %x: float32[64, 256]\ninput %s: float32[64, 256]\n%r = aten.relu(%s)\n"
+#define TALL_W "const %w: float32[256, 256] = full(0.5)\n"
 
 /* In the order of the list. */
 static const example examples[] = {
@@ -196,6 +199,12 @@ static const example examples[] = {
           "tenon.winograd_convolution(%x, %u, none, none, 64, [1, 1], 1, \"relu\")") O("y"),
      "graph g { input %x: float32[1, 64, 56, 56]\n" WIDE_W
      "%c: float32[1, 64, 28, 28] channels_last = " WIDE_CONVOLUTION("[2, 2]") "\n" WIDE_RELU},
+    {"packed",
+     TALL TALL_W "%a = aten.linear(%x, %w)\n%b = aten.add.Tensor(%r, %a)\n"
+                 "%y = aten.gelu(%b)\n" O("y"),
+     TALL TALL_W "const %p: float32[8, 256, 32] = full(0.5)\n"
+                 "%y = tenon.packed_linear(%x, %p, none, %r, 256, true, \"gelu\")\n" O("y"),
+     "graph g { input %x: float32[4, 256]\n" TALL_W "%y = aten.linear(%x, %w)\n" O("y")},
 };
 
 /* Passes that have examples here are all that there are. */
