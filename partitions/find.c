@@ -228,7 +228,9 @@ static tenon_status ask(finder *f) {
     if (b->failed)
         return tn_no_memory();
     TN_TRY(connect(f, f->mapped));
-    dnnl_status_t status = dnnl_graph_graph_create(&f->graph, dnnl_cpu);
+    dnnl_status_t status = dnnl_graph_graph_create_with_fpmath_mode(
+        &f->graph, dnnl_cpu,
+        b->options->bf16_math ? dnnl_fpmath_mode_bf16 : dnnl_fpmath_mode_strict);
     bool some = false; /* oneDNN refuses a graph without ops */
     for (int32_t i = 0; i < b->op_count && status == dnnl_success; i++) {
         const tn_lowered *op = &b->ops[i];

@@ -23,6 +23,7 @@ typedef struct tn_partition_options {
     tn_isa isa;     /* cap on oneDNN's ISA; it holds for the process from the first call on */
     bool dry_run;   /* finds partitions, but compiles none: they cannot be executed */
     bool split_ops; /* a partition computes one node */
+    bool bf16_math; /* products of float32 values may round them to bfloat16 */
 } tn_partition_options;
 
 /* Output `out` may be given the memory of input `in` when nothing reads that input afterwards.

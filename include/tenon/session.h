@@ -38,6 +38,14 @@ typedef enum tenon_bf16_fallback {
     TENON_BF16_FALLBACK_REFUSE    /* making the session fails: UNSUPPORTED */
 } tenon_bf16_fallback;
 
+/* How exact oneDNN's products (convolution, linear, matmul) of float32 values are. */
+typedef enum tenon_fpmath {
+    TENON_FPMATH_STRICT = 0, /* float32 */
+    /* Operands may be rounded to bfloat16, where oneDNN computes in it and finds that faster; sums
+     * and results stay float32, and so do all values between ops. */
+    TENON_FPMATH_BF16
+} tenon_fpmath;
+
 typedef struct tenon_session_options {
     int threads; /* OpenMP threads of a run; 0: one for each core that the process may use */
     tenon_backend backend;
@@ -52,8 +60,9 @@ typedef struct tenon_session_options {
     bool keep_denormals; /* false: runs flush denormals to zero, and leave the caller's mode as
                             found */
     tenon_bf16_fallback bf16_fallback;
-    bool dry_run;   /* plans only: nothing is compiled or packed, for explain.h to tell; running is
-                       UNSUPPORTED */
+    bool dry_run; /* plans only: nothing is compiled or packed, for explain.h to tell; running is
+                     UNSUPPORTED */
+    tenon_fpmath fpmath; /* beside precision FP32; with BF16 few float32 products are left */
     bool split_ops; /* each node is a step by itself, nothing is fused: slower, to profile what each
                        costs alone */
 } tenon_session_options;

@@ -125,10 +125,14 @@ int cli_compile_check(cli_compile *compile) {
         precision++;
     if (precision == 2)
         return cli_error(CLI_USAGE, "--precision: '%s' is not fp32 or bf16", compile->precision);
+    bool bf16 = compile->fpmath && strcmp(compile->fpmath, "bf16") == 0;
+    if (compile->fpmath && !bf16 && strcmp(compile->fpmath, "strict") != 0)
+        return cli_error(CLI_USAGE, "--fpmath: '%s' is not strict or bf16", compile->fpmath);
     if (compile->threads < 0 || compile->threads > 1024)
         return cli_error(CLI_USAGE, "--threads: %d is not from 0 to 1024", compile->threads);
     options->backend = (tenon_backend)backend;
     options->precision = (tenon_precision)precision;
+    options->fpmath = bf16 ? TENON_FPMATH_BF16 : TENON_FPMATH_STRICT;
     options->threads = compile->threads;
     options->passes = compile->passes;
     return CLI_OK;
@@ -151,6 +155,7 @@ void cli_compile_free(cli_compile *compile) {
     cli_pairs_free(&compile->inputs);
     free(compile->backend);
     free(compile->precision);
+    free(compile->fpmath);
     tenon_passes_destroy(&compile->passes);
 }
 

@@ -48,7 +48,7 @@ int cli_integer(const char *option, const char *text, long long min, long long m
 typedef struct cli_compile {
     cli_pairs dims;   /* --dim */
     cli_pairs inputs; /* --input */
-    char *backend, *precision;
+    char *backend, *precision, *fpmath;
     int threads;
     tenon_passes *passes;          /* NULL: no option changed the default */
     tenon_session_options options; /* from the above, by cli_compile_check */
@@ -104,6 +104,9 @@ enum {
          "BACKEND"},                                                                                 \
         {"precision", 0, POPT_ARG_STRING, &(c).precision, 0, "fp32 or bf16 (default fp32)",          \
          "PRECISION"},                                                                               \
+        {"fpmath",    0, POPT_ARG_STRING,                                                            \
+         &(c).fpmath, 0, "strict or bf16: how float32 products multiply (default strict)",           \
+         "MODE"},                                                                                    \
         {"threads", 0, POPT_ARG_INT, &(c).threads, 0, "threads (default: one for each core)", "N"},  \
         CLI_PASS_OPTIONS
 

@@ -556,7 +556,8 @@ static tenon_status make(planner *p, const tenon_view *inputs) {
                                     .family = p->options->family,
                                     .isa = p->options->isa,
                                     .dry_run = p->options->dry_run,
-                                    .split_ops = p->options->split_ops};
+                                    .split_ops = p->options->split_ops,
+                                    .bf16_math = p->options->bf16_math};
     TN_TRY(tn_layout_make(plan->graph, &p->layout));
     plan->threads = options.threads = choose_threads(p);
     plan->dry_run = options.dry_run;

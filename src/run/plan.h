@@ -112,6 +112,7 @@ typedef struct tn_plan_options {
     bool reuse;                  /* share memory between values; off only to find faults */
     bool dry_run;                /* compile nothing */
     bool split_ops;              /* fuse nothing */
+    bool bf16_math;              /* oneDNN's products may round float32 operands */
     const char *const *states;   /* names of the session's buffers */
     int32_t state_count;
 } tn_plan_options;

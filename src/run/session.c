@@ -28,6 +28,9 @@ static tenon_status check_options(const tenon_session_options *options) {
         options->bf16_fallback > TENON_BF16_FALLBACK_REFUSE)
         return tn_fail(TENON_INVALID_ARGUMENT, "session options: there is no bf16_fallback %d",
                        (int)options->bf16_fallback);
+    if (options->fpmath < TENON_FPMATH_STRICT || options->fpmath > TENON_FPMATH_BF16)
+        return tn_fail(TENON_INVALID_ARGUMENT, "session options: there is no fpmath %d",
+                       (int)options->fpmath);
     if (options->max_shapes < 0)
         return tn_fail(TENON_INVALID_ARGUMENT, "session options: max_shapes is %d, less than 0",
                        options->max_shapes);
@@ -89,7 +92,10 @@ static tenon_status take_options(tenon_session *session, const tenon_session_opt
                                               .reuse = true,
                                               .dry_run = options->dry_run,
                                               .split_ops = options->split_ops};
-    if (options->backend != TENON_BACKEND_AUTO) {
+    session->plan_options.bf16_math =
+        options->fpmath == TENON_FPMATH_BF16 && tn_onednn_bfloat16(isa);
+    /* Tenon's kernels multiply in float32, which is what the caller need not have. */
+    if (options->backend != TENON_BACKEND_AUTO || session->plan_options.bf16_math) {
         tenon_passes *without;
         TN_TRY(tn_passes_without_kernels(passes_of(session), &without));
         use_passes(session, without);

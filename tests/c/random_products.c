@@ -300,6 +300,19 @@ static void linear(rg *g) {
     rg_push(g, x);
 }
 
+/* Averages of a convolution that looks at single places, and near misses. */
+static void pointwise_pool(rg *g) {
+    int64_t sizes[4] = {rg_int(g, 1, 2), rg_width(g), rg_int(g, 2, 6), rg_int(g, 2, 6)};
+    tenon_value *x = rg_input(g, TENON_FLOAT32, 4, sizes, 0);
+    int64_t out = rg_width(g), weight[4] = {out, sizes[1], 1, 1}, one[2] = {1, 1}, zero[2] = {0};
+    x = rg_op(g, "convolution", "vvoAAAbAi", x, rg_weight(g, 4, weight, sizes[1]),
+              rg_chance(g, 60) ? rg_vector(g, out, 0.5, 0) : NULL, 2, one, 2, zero, 2, one, 0, 2,
+              zero, 1);
+    if (rg_chance(g, 15))
+        rg_leak(g, x);
+    rg_push(g, rg_op(g, "avg_pool2d", "vL", x, 2, 2, 2));
+}
+
 /* What packed weights and Strassen's method are for, and near misses. */
 static void wide_linear(rg *g) {
     int64_t sizes[2] = {rg_int(g, 28, 40), rg_int(g, 190, 196)};
@@ -536,15 +549,16 @@ static void chain(rg *g) {
 
 const rg_motif rg_products[] = {
     {"convolution", convolution, 10},
-    {"wide_convolution", wide_convolution, 1},
+    {"wide_convolution", wide_convolution, 2},
     {"pool", pool, 4},
     {"resize", resize, 3},
     {"linear", linear, 8},
-    {"wide_linear", wide_linear, 1},
     {"product", product, 4},
     {"norm_apart", norm_apart, 6},
     {"norm", norm, 4},
     {"chain", chain, 6},
     {"softmax", softmax, 2},
+    {"wide_linear", wide_linear, 2},
+    {"pointwise_pool", pointwise_pool, 2},
     {0},
 };

@@ -102,6 +102,7 @@ START_TEST(bad_options) {
     REFUSES("run m.txt --random 1 --dim s0=2 --backend gpu", 2,
             "'gpu' is not auto, onednn or reference");
     REFUSES("run m.txt --random 1 --dim s0=2 --precision fp8", 2, "'fp8' is not fp32 or bf16");
+    REFUSES("run m.txt --random 1 --dim s0=2 --fpmath tf32", 2, "'tf32' is not strict or bf16");
     REFUSES("run m.txt --random 1 --dim s0=2 --threads -1", 2, "--threads: -1");
     REFUSES("run m.txt --input x=gone.npy --random 1", 1, "gone.npy");
     REFUSES("run m.txt --input x=m.txt --random 1", 1, "m.txt");

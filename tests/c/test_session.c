@@ -1,6 +1,7 @@
 /* Sessions: options, inputs and outputs of every kind, and compiled shapes. */
 #include "run/session.h"
 #include "run_graph.h"
+#include <math.h>
 #include <stdio.h>
 
 static const char open_graph[] = "graph g {\n"
@@ -23,6 +24,8 @@ START_TEST(options_are_checked) {
     FAILS(tenon_session_create(graph, &options, &session), TENON_INVALID_ARGUMENT, "threads is -1");
     options = (tenon_session_options){.backend = (tenon_backend)7};
     FAILS(tenon_session_create(graph, &options, &session), TENON_INVALID_ARGUMENT, "backend 7");
+    options = (tenon_session_options){.fpmath = (tenon_fpmath)2};
+    FAILS(tenon_session_create(graph, &options, &session), TENON_INVALID_ARGUMENT, "fpmath 2");
     options = (tenon_session_options){.precision = (tenon_precision)3};
     FAILS(tenon_session_create(graph, &options, &session), TENON_INVALID_ARGUMENT, "precision 3");
     options = (tenon_session_options){.max_shapes = -2};
@@ -38,6 +41,42 @@ START_TEST(options_are_checked) {
     tenon_session_destroy(&session);
     ck_assert_ptr_null(session);
     tenon_session_destroy(&session);
+    tenon_graph_destroy(&graph);
+}
+END_TEST
+
+/* Rounded operands: near the strict result, and its very self where the CPU has no bfloat16. */
+START_TEST(fpmath_rounds_operands) {
+    tenon_graph *graph = parse_graph("graph g { input %x: float32[64, 256]\n"
+                                     "const %w: float32[256, 256] = random(1)\n"
+                                     "%y = aten.linear(%x, %w)\noutput \"y\" = %y }");
+    float *x = malloc(64 * 256 * sizeof *x), *strict = malloc(64 * 256 * sizeof *strict);
+    ck_assert(x && strict);
+    for (int i = 0; i < 64 * 256; i++)
+        x[i] = (float)(i * 7919 % 1009) / 500.0f - 1.0f;
+    for (int mode = 0; mode < 2; mode++) {
+        tenon_session_options options = {.threads = 1, .fpmath = (tenon_fpmath)mode};
+        tenon_session *session = NULL;
+        tenon_context *context = NULL;
+        tenon_view in = tn_view_make(x, TENON_FLOAT32, 2, (const int64_t[]){64, 256}), out = {0};
+        OK(tenon_session_create(graph, &options, &session));
+        OK(tenon_context_create(session, &context));
+        OK(tenon_context_run(context, &in, 1, &out, 1));
+        float worst = 0;
+        for (int i = 0; i < 64 * 256; i++) {
+            float got = ((const float *)out.data)[i];
+            if (mode == 0)
+                strict[i] = got;
+            worst = fmaxf(worst, fabsf(got - strict[i]));
+        }
+        ck_assert_float_le(worst, 0.5f); /* sums of 256 products of 2 or less, 8 bits each */
+        if (!tn_onednn_bfloat16(session->plan_options.isa))
+            ck_assert_float_le(worst, 1e-4f);
+        tenon_context_destroy(&context);
+        tenon_session_destroy(&session);
+    }
+    free(x);
+    free(strict);
     tenon_graph_destroy(&graph);
 }
 END_TEST
@@ -380,6 +419,7 @@ int main(void) {
     TCase *tests = tcase_create("session");
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, options_are_checked);
+    tcase_add_test(tests, fpmath_rounds_operands);
     tcase_add_test(tests, names_dtypes_and_sizes);
     tcase_add_test(tests, wrong_inputs_are_named);
     tcase_add_test(tests, strides_of_the_caller);
