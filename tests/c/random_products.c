@@ -549,7 +549,7 @@ static void chain(rg *g) {
 
 const rg_motif rg_products[] = {
     {"convolution", convolution, 10},
-    {"wide_convolution", wide_convolution, 2},
+    {"wide_convolution", wide_convolution, 5},
     {"pool", pool, 4},
     {"resize", resize, 3},
     {"linear", linear, 8},
