@@ -222,6 +222,14 @@ bool tn_onednn_bfloat16(tn_isa cap) {
     return bfloat16;
 }
 
+bool tn_onednn_rounds(tn_isa cap) {
+    pthread_mutex_lock(&lock);
+    settle_isa(cap);
+    dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+    pthread_mutex_unlock(&lock);
+    return isa == dnnl_cpu_isa_avx512_core_amx || isa == dnnl_cpu_isa_avx512_core_amx_fp16;
+}
+
 void tn_onednn_get_info(tn_onednn_info *info) {
     static char version[32];
     static pthread_mutex_t version_lock = PTHREAD_MUTEX_INITIALIZER;

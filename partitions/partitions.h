@@ -107,5 +107,8 @@ void tn_onednn_get_info(tn_onednn_info *info);
 /* Whether oneDNN computes in bfloat16 here. Settles its ISA with `cap`, as making a set does.
  * Thread-safe. */
 bool tn_onednn_bfloat16(tn_isa cap);
+/* Whether it has kernels that round float32 operands to bfloat16 when they may: those for AMX only
+ * (seen with 3.7 on AVX512_BF16). Settles its ISA likewise. */
+bool tn_onednn_rounds(tn_isa cap);
 
 #endif

@@ -41,7 +41,7 @@ typedef enum tenon_bf16_fallback {
 /* How exact oneDNN's products (convolution, linear, matmul) of float32 values are. */
 typedef enum tenon_fpmath {
     TENON_FPMATH_STRICT = 0, /* float32 */
-    /* Operands may be rounded to bfloat16, where oneDNN computes in it and finds that faster; sums
+    /* Operands may be rounded to bfloat16 where oneDNN has kernels for that, which takes AMX; sums
      * and results stay float32, and so do all values between ops. */
     TENON_FPMATH_BF16
 } tenon_fpmath;

@@ -92,8 +92,7 @@ static tenon_status take_options(tenon_session *session, const tenon_session_opt
                                               .reuse = true,
                                               .dry_run = options->dry_run,
                                               .split_ops = options->split_ops};
-    session->plan_options.bf16_math =
-        options->fpmath == TENON_FPMATH_BF16 && tn_onednn_bfloat16(isa);
+    session->plan_options.bf16_math = options->fpmath == TENON_FPMATH_BF16 && tn_onednn_rounds(isa);
     /* Tenon's kernels multiply in float32, which is what the caller need not have. */
     if (options->backend != TENON_BACKEND_AUTO || session->plan_options.bf16_math) {
         tenon_passes *without;

@@ -70,7 +70,9 @@ START_TEST(fpmath_rounds_operands) {
             worst = fmaxf(worst, fabsf(got - strict[i]));
         }
         ck_assert_float_le(worst, 0.5f); /* sums of 256 products of 2 or less, 8 bits each */
-        if (!tn_onednn_bfloat16(session->plan_options.isa))
+        ck_assert(session->plan_options.bf16_math ==
+                  (mode == 1 && tn_onednn_rounds(session->plan_options.isa)));
+        if (!session->plan_options.bf16_math)
             ck_assert_float_le(worst, 1e-4f);
         tenon_context_destroy(&context);
         tenon_session_destroy(&session);
