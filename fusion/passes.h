@@ -58,7 +58,11 @@
     X("layout", layout, SHAPES, OPTIONAL, "pads norms attention spatial views_last repair",        \
       "images around convolutions become channels-last")                                           \
     X("winograd", winograd, SHAPES, KERNEL, "layout", "3x3 convolutions become Winograd's")        \
-    X("packed", packed, SHAPES, KERNEL, "layout", "linear layers take packed weights")
+    X("packed", packed, SHAPES, KERNEL, "layout", "linear layers take packed weights")             \
+    X("depthwise", depthwise, SHAPES, KERNEL, "layout",                                            \
+      "convolutions of single channels, with what is around them, become one op")                  \
+    X("squeeze", squeeze, SHAPES, KERNEL, "layout depthwise",                                      \
+      "squeeze-and-excitation, and convolutions of what it scales, become one op each")
 
 #define X(name, function, phase, kind, after, doc) \
     tenon_status tn_pass_##function(tenon_graph *graph, bool *changed);

@@ -1,6 +1,7 @@
 /* Shapes of convolutions. Sizes follow PyTorch's documentation of Conv2d and ConvTranspose2d. */
 #include "core/activation.h"
 #include "core/infer.h"
+#include "core/packed.h"
 #include "core/window.h"
 #include "core/winograd.h"
 #include <string.h>
@@ -191,6 +192,102 @@ tenon_status tn_infer_winograd(tn_infer *infer) {
         (bias.dtype != TENON_FLOAT32 || bias.rank != 1 || bias.shape[0] != channels))
         return tn_infer_fail(infer, "needs a float32 bias of %lld numbers", (long long)channels);
     if (tn_infer_in(infer, 3, &residual) &&
+        (residual.dtype != TENON_FLOAT32 || residual.rank != 4 ||
+         memcmp(residual.shape, out->shape, 4 * sizeof *out->shape) != 0))
+        return tn_infer_fail(infer, "needs a float32 residual of the output's shape");
+    return TENON_OK;
+}
+
+static bool is_vector(tn_infer *infer, int index, int64_t size) {
+    tn_meta v;
+    return !tn_infer_in(infer, index, &v) ||
+           (v.dtype == TENON_FLOAT32 && v.rank == 1 && v.shape[0] == size);
+}
+
+static bool is_packed(tn_infer *infer, int index, int64_t rows, int64_t columns) {
+    tn_meta w;
+    return tn_infer_in(infer, index, &w) && w.dtype == TENON_FLOAT32 && w.rank == 3 &&
+           w.shape[0] == (columns + TN_PANEL - 1) / TN_PANEL && w.shape[1] == rows &&
+           w.shape[2] == TN_PANEL;
+}
+
+/* The weights are packed ones (core/packed.h). The second output has the means of the first. */
+tenon_status tn_infer_depthwise(tn_infer *infer) {
+    tn_meta in, weight;
+    tn_activation activation;
+    int64_t kernel[2], stride[2], padding[4];
+    if (!tn_infer_in(infer, 0, &in) || in.dtype != TENON_FLOAT32 || in.rank != 4 ||
+        in.shape[1] < 1 || in.shape[2] < 1 || in.shape[3] < 1)
+        return tn_infer_fail(infer, "needs a float32 image");
+    int64_t channels = tn_arg_int(infer->node, 8, 0);
+    TN_TRY(window_arg(infer, 9, "kernel_size", 1, kernel, 2));
+    TN_TRY(window_arg(infer, 10, "stride", 1, stride, 2));
+    TN_TRY(window_arg(infer, 11, "padding", 0, padding, 4));
+    if (kernel[0] > TN_DEPTHWISE_TAPS || kernel[1] > TN_DEPTHWISE_TAPS)
+        return tn_infer_fail(infer, "needs a window of at most %d taps a side", TN_DEPTHWISE_TAPS);
+    if (channels < 1 || channels > INT32_MAX ||
+        !is_packed(infer, 6, kernel[0] * kernel[1], channels))
+        return tn_infer_fail(infer, "needs a weight of [panels, taps, %d]", TN_PANEL);
+    if (tn_infer_in(infer, 1, &weight) ? !is_packed(infer, 1, in.shape[1], channels)
+                                       : in.shape[1] != channels)
+        return tn_infer_fail(infer, "needs an input of its channels, or a weight that expands it");
+    if (!is_vector(infer, 2, channels) || !is_vector(infer, 7, channels))
+        return tn_infer_fail(infer, "needs float32 biases of %lld numbers", (long long)channels);
+    if (!tn_activation_read(infer->node, 3, &activation) ||
+        !tn_activation_read(infer->node, 12, &activation))
+        return tn_infer_fail(infer, "has no such activation");
+    tn_meta *out = infer->out;
+    out[0] = out[1] = in;
+    out[0].shape[1] = out[1].shape[1] = channels;
+    for (int i = 0; i < 2; i++) {
+        out[1].shape[2 + i] = 1;
+        if (!tn_conv_size(in.shape[2 + i], kernel[i], stride[i], padding[i], padding[2 + i], 1,
+                          &out[0].shape[2 + i]))
+            return tn_infer_fail(infer, "needs a padded input of at least the kernel's size");
+    }
+    return TENON_OK;
+}
+
+/* Two layers over one pixel an image, with packed weights. */
+tenon_status tn_infer_squeeze_excitation(tn_infer *infer) {
+    tn_meta mean, *out = &infer->out[0];
+    tn_activation activation;
+    int64_t first = tn_arg_int(infer->node, 3, 0), second = tn_arg_int(infer->node, 9, 0);
+    if (!tn_infer_in(infer, 0, &mean) || mean.dtype != TENON_FLOAT32 || mean.rank != 4 ||
+        mean.shape[2] != 1 || mean.shape[3] != 1 || mean.shape[1] < 1)
+        return tn_infer_fail(infer, "needs float32 means of [batch, channels, 1, 1]");
+    if (first < 1 || second < 1 || first > INT32_MAX || second > INT32_MAX ||
+        !is_packed(infer, 1, mean.shape[1], first) || !is_packed(infer, 7, first, second) ||
+        !is_vector(infer, 2, first) || !is_vector(infer, 8, second))
+        return tn_infer_fail(infer, "needs weights of [panels, channels, %d], and biases",
+                             TN_PANEL);
+    if (!tn_activation_read(infer->node, 4, &activation) ||
+        !tn_activation_read(infer->node, 10, &activation))
+        return tn_infer_fail(infer, "has no such activation");
+    *out = mean;
+    out->shape[1] = second;
+    return TENON_OK;
+}
+
+/* A 1x1 convolution of an image whose channels are scaled; the weight is packed. */
+tenon_status tn_infer_scaled_convolution(tn_infer *infer) {
+    tn_meta in, scale, residual, *out = &infer->out[0];
+    tn_activation activation;
+    int64_t channels = tn_arg_int(infer->node, 5, 0);
+    if (!tn_infer_in(infer, 0, &in) || !tn_infer_in(infer, 1, &scale) ||
+        in.dtype != TENON_FLOAT32 || scale.dtype != TENON_FLOAT32 || in.rank != 4 ||
+        scale.rank != 4 || scale.shape[0] != in.shape[0] || scale.shape[1] != in.shape[1] ||
+        scale.shape[2] != 1 || scale.shape[3] != 1 || in.shape[1] < 1)
+        return tn_infer_fail(infer, "needs a float32 image, and a scale of each channel");
+    if (channels < 1 || channels > INT32_MAX || !is_packed(infer, 2, in.shape[1], channels) ||
+        !is_vector(infer, 3, channels))
+        return tn_infer_fail(infer, "needs a weight of [panels, channels, %d], and a bias",
+                             TN_PANEL);
+    if (!tn_activation_read(infer->node, 6, &activation))
+        return tn_infer_fail(infer, "has no such activation");
+    *out = in;
+    out->shape[1] = channels;
+    if (tn_infer_in(infer, 4, &residual) &&
         (residual.dtype != TENON_FLOAT32 || residual.rank != 4 ||
          memcmp(residual.shape, out->shape, 4 * sizeof *out->shape) != 0))
         return tn_infer_fail(infer, "needs a float32 residual of the output's shape");

@@ -15,4 +15,8 @@ static inline int64_t tn_packed_panels(int64_t n) {
     return panels < TN_PAIRS ? panels : (panels + 1) / 2 * 2;
 }
 
+/* The weights of convolutions in panels, and of squeeze-and-excitation, are never padded to an even
+ * number of them. The most rows and columns of a window that tenon.depthwise_convolution knows: */
+#define TN_DEPTHWISE_TAPS 7
+
 #endif

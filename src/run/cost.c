@@ -19,6 +19,9 @@ typedef enum cost {
     RECURRENT, /* 2 for each weight, row of the batch and moment */
     LINEAR,    /* 2 for each of 2 taps a dimension */
     WINOGRAD,  /* as the plain convolution that it computes */
+    DEPTHWISE, /* 2 for each tap, and for each channel that expands an element */
+    SCALED,    /* 1 for each element that is scaled, 2 for each product */
+    SQUEEZE,   /* 2 for each product */
     CUBIC      /* 2 for each of 4 taps a dimension */
 } cost;
 
@@ -43,6 +46,7 @@ enum {
     of_convolution = CONV,
     of_winograd_convolution = WINOGRAD,
     of_copy = MOVES,
+    of_depthwise_convolution = DEPTHWISE,
     of_dequantize_per_channel = QUANTIZE,
     of_dequantize_per_tensor = QUANTIZE,
     of_dot = DOT,
@@ -86,11 +90,13 @@ enum {
     of_rnn_relu = RECURRENT,
     of_rnn_tanh = RECURRENT,
     of_roll = MOVES,
+    of_scaled_convolution = SCALED,
     of_scan = INPUT,
     of_scatter = MOVES,
     of_search = MOVES,
     of_softmax = SOFTMAX,
     of_sort = MOVES,
+    of_squeeze_excitation = SQUEEZE,
     of_take_along_dim = MOVES,
     of_ternary = ELEMENT,
     of_tri = MOVES,
@@ -228,6 +234,15 @@ double tn_node_flops(const tenon_node *node) {
         return convolution(node, out);
     case WINOGRAD: /* its weight is [groups, places, panels, channels, ...] */
         return out * 2 * 9 * size(tn_arg_value(node, 1), 3);
+    case SCALED:
+        return elements(first) + 2 * out * size(first, 1);
+    case SQUEEZE: {
+        double hidden = (double)tn_arg_int(node, 3, 0) * size(first, 0);
+        return 2 * hidden * (size(first, 1) + size(node->outputs[0], 1));
+    }
+    case DEPTHWISE:
+        return out * 2 * size(tn_arg_value(node, 6), 1) +
+               (tn_arg_value(node, 1) ? elements(first) * 2 * size(node->outputs[0], 1) : 0);
     case ATTENTION:
         return attention(node, out);
     case RECURRENT:

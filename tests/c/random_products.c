@@ -131,6 +131,49 @@ static void wide_convolution(rg *g) {
     rg_push(g, x);
 }
 
+static tenon_value *product_1x1(rg *g, tenon_value *x, int64_t out) {
+    int64_t weight[4] = {out, rg_size(x, 1), 1, 1}, one[2] = {1, 1}, zero[2] = {0};
+    tenon_value *b = rg_chance(g, 70) ? rg_vector(g, out, 0.5, 0) : NULL;
+    return rg_leak(g, rg_op(g, "convolution", "vvoAAAbAi", x, rg_weight(g, 4, weight, weight[1]), b,
+                            2, one, 2, zero, 2, one, 0, 2, zero, 1));
+}
+
+/* Blocks of mobile nets: expansion, depthwise convolution, squeeze and excitation, projection. */
+static void mobile_block(rg *g) {
+    int64_t sizes[4] = {rg_int(g, 1, 2), rg_int(g, 3, 24), rg_int(g, 3, 15), rg_int(g, 3, 15)};
+    tenon_value *first = rg_input(g, TENON_FLOAT32, 4, sizes, 0), *x = first, *m = NULL;
+    if (rg_chance(g, 75)) {
+        x = product_1x1(g, x, rg_int(g, 4, 70));
+        if (x && rg_chance(g, 85))
+            x = rg_leak(g, rg_activate(g, x));
+    }
+    if (!x)
+        return;
+    int64_t channels = rg_size(x, 1), taps = rg_chance(g, 60) ? 3 : rg_int(g, 1, 5);
+    int64_t weight[4] = {channels, 1, taps, taps}, one[2] = {1, 1}, zero[2] = {0};
+    int64_t stride[2] = {rg_int(g, 1, 2), rg_int(g, 1, 2)}, pad[2] = {taps / 2, rg_int(g, 1, 2)};
+    tenon_value *b = rg_chance(g, 70) ? rg_vector(g, channels, 0.5, 0) : NULL;
+    x = rg_leak(g, rg_op(g, "convolution", "vvoAAAbAi", x, rg_weight(g, 4, weight, taps * taps), b,
+                         2, stride, 2, pad, 2, one, 0, 2, zero, (int)channels));
+    if (x && rg_chance(g, 70))
+        x = rg_activate(g, x);
+    if (x && rg_chance(g, 50)) {
+        m = rg_op(g, "mean.dim", "vLb", x, 2, 2, 3, 1);
+        m = m ? product_1x1(g, m, rg_int(g, 2, 12)) : NULL;
+        m = m ? rg_leak(g, rg_activate(g, m)) : NULL;
+        m = m ? product_1x1(g, m, channels) : NULL;
+        m = m ? rg_leak(g, rg_op(g, "sigmoid", "v", m)) : NULL;
+        x = m ? rg_leak(g, rg_mul(g, x, m)) : NULL;
+    }
+    if (x && rg_chance(g, 70))
+        x = product_1x1(g, x, rg_chance(g, 50) ? sizes[1] : rg_int(g, 2, 40));
+    if (x && rg_size(x, 1) == sizes[1] && rg_size(x, 2) == sizes[2] && rg_size(x, 3) == sizes[3])
+        x = rg_add(g, x, first);
+    if (x && rg_chance(g, 30))
+        x = rg_activate(g, x);
+    rg_push(g, x);
+}
+
 static tenon_value *pooled(rg *g, tenon_value *x) {
     bool odd = rg_chance(g, 30);
     int kernel = rg_int(g, 2, 3), stride = rg_int(g, 1, 2), pad = odd ? 1 : 0;
@@ -550,6 +593,7 @@ static void chain(rg *g) {
 const rg_motif rg_products[] = {
     {"convolution", convolution, 10},
     {"wide_convolution", wide_convolution, 5},
+    {"mobile_block", mobile_block, 3},
     {"pool", pool, 4},
     {"resize", resize, 3},
     {"linear", linear, 8},

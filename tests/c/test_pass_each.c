@@ -43,6 +43,33 @@ typedef struct example {
     "graph g { input %x: float32[64, 256]\ninput %s: float32[64, 256]\n%r = aten.relu(%s)\n"
 #define TALL_W "const %w: float32[256, 256] = full(0.5)\n"
 
+#define EACH_IN "graph g { input %x: float32[1, 8, 5, 5]\n"
+#define EACH_W "const %v: float32[24, 8, 1, 1] = zeros\nconst %w: float32[24, 1, 3, 3] = zeros\n"
+#define EACH_P "const %q: float32[1, 9, 32] = zeros\nconst %p: float32[1, 8, 32] = zeros\n"
+#define EACH_GRAPH(groups, w)                                                                  \
+    EACH_IN "const %v: float32[24, 8, 1, 1] = zeros\n" w                                       \
+            "%e: float32[1, 24, 5, 5] channels_last = aten.convolution(%x, %v, none, [1, 1], " \
+            "[0, 0], [1, 1], false, [0, 0], 1)\n"                                              \
+            "%a: float32[1, 24, 5, 5] channels_last = aten.silu(%e)\n"                         \
+            "%d: float32[1, 24, 3, 3] channels_last = aten.convolution(%a, %w, none, [2, 2], " \
+            "[1, 1], [1, 1], false, [0, 0], " groups ")\n"                                     \
+            "%c: float32[1, 24, 3, 3] channels_last = aten.relu(%d)\n"                         \
+            "%m = aten.mean.dim(%c, [2, 3], true)\n%y = aten.mul.Tensor(%c, %m)\n" O("y")
+#define SE_INPUTS                                                              \
+    "graph g { input %x: float32[1, 8, 5, 5]\ninput %m: float32[1, 8, 1, 1]\n" \
+    "const %v: float32[4, 8, 1, 1] = zeros\nconst %w: float32[8, 4, 1, 1] = zeros\n"
+#define SE_GRAPH                                                                                \
+    SE_INPUTS "const %p: float32[6, 8, 1, 1] = zeros\n"                                         \
+              "%h: float32[1, 4, 1, 1] channels_last = aten.convolution(%m, %v, none, [1, 1], " \
+              "[0, 0], [1, 1], false, [0, 0], 1)\n"                                             \
+              "%a: float32[1, 4, 1, 1] channels_last = aten.relu(%h)\n"                         \
+              "%k: float32[1, 8, 1, 1] channels_last = aten.convolution(%a, %w, none, [1, 1], " \
+              "[0, 0], [1, 1], false, [0, 0], 1)\n"                                             \
+              "%s: float32[1, 8, 1, 1] channels_last = aten.sigmoid(%k)\n"                      \
+              "%z: float32[1, 8, 5, 5] channels_last = aten.mul.Tensor(%x, %s)\n"               \
+              "%y: float32[1, 6, 5, 5] channels_last = aten.convolution(%z, %p, none, [1, 1], " \
+              "[0, 0], [1, 1], false, [0, 0], 1)\n" O("y")
+
 /* In the order of the list. */
 static const example examples[] = {
     {"functionalize", G("%a = aten.neg(%x)\n%b = aten.relu_(%a)\n" O("a")),
@@ -205,6 +232,25 @@ static const example examples[] = {
      TALL TALL_W "const %p: float32[8, 256, 32] = full(0.5)\n"
                  "%y = tenon.packed_linear(%x, %p, none, %r, 256, true, \"gelu\")\n" O("y"),
      "graph g { input %x: float32[4, 256]\n" TALL_W "%y = aten.linear(%x, %w)\n" O("y")},
+    {"depthwise", EACH_GRAPH("24", "const %w: float32[24, 1, 3, 3] = zeros\n"),
+     EACH_IN EACH_W EACH_P
+     "%c: float32[1, 24, 3, 3] channels_last, %m = tenon.depthwise_convolution(%x, %p, none, "
+     "\"silu\", 0.0, 0.0, %q, none, 24, [3, 3], [2, 2], [1, 1, 1, 1], \"relu\")\n"
+     "%y = aten.mul.Tensor(%c, %m)\n" O("y"),
+     EACH_GRAPH("12", "const %w: float32[24, 2, 3, 3] = zeros\n")},
+    {"squeeze", SE_GRAPH,
+     SE_INPUTS
+     "const %p: float32[6, 8, 1, 1] = zeros\nconst %1: float32[1, 8, 32] = zeros\n"
+     "const %2: float32[1, 4, 32] = zeros\nconst %3: float32[1, 8, 32] = zeros\n"
+     "%s: float32[1, 8, 1, 1] channels_last = tenon.squeeze_excitation(%m, %1, none, 4, \"relu\", "
+     "0.0, 0.0, %2, none, 8, \"sigmoid\")\n"
+     "%y: float32[1, 6, 5, 5] channels_last = tenon.scaled_convolution(%x, %s, %3, none, none, "
+     "6)\n" O("y"),
+     "graph g { input %x: float32[1, 8, 5, 5]\nconst %w: float32[8, 8, 1, 1] = zeros\n"
+     "%h: float32[1, 8, 5, 5] channels_last = aten.convolution(%x, %w, none, [1, 1], [0, 0], "
+     "[1, 1], false, [0, 0], 1)\n"
+     "%y: float32[1, 8, 5, 5] channels_last = aten.convolution(%h, %w, none, [1, 1], [0, 0], "
+     "[1, 1], false, [0, 0], 1)\n" O("y")},
 };
 
 /* Passes that have examples here are all that there are. */

@@ -1,0 +1,118 @@
+/* Convolutions of one channel a group, with what stands around them, as one op.
+ *
+ *     x -- [ convolution 1x1 -- [ silu, ... ] ] -- convolution, groups = channels -- [ silu, ... ]
+ * --.--
+ *                                                                                                    '--
+ * mean --
+ *
+ *     x -- tenon.depthwise_convolution --.-- y
+ *                                        '-- mean
+ *
+ * The image between the two convolutions is never in memory.
+ */
+#include "core/packed.h"
+#include "fusion/panels.h"
+#include "fusion/passes.h"
+#include "fusion/post_ops.h"
+#include "fusion/rewrite.h"
+
+/* ---- Matching ---- */
+
+static bool is_depthwise(const tn_convolution *c) {
+    return c->groups > 1 && c->x->shape[1] == c->groups && c->weight->shape[0] == c->groups &&
+           c->kernel[0] <= TN_DEPTHWISE_TAPS && c->kernel[1] <= TN_DEPTHWISE_TAPS;
+}
+
+/* Whether all of `c->x` is a 1x1 convolution, and maybe an activation, that nothing else reads. */
+static bool find_expansion(const tn_convolution *c, tn_convolution *expand, tn_post_ops *post) {
+    tenon_node *node = c->x->node;
+    if (!node || c->x->use_count != 1)
+        return false;
+    if (!tn_convolution_read(node, expand)) {
+        const tenon_value *before = node->use_count > 0 ? node->uses[0].value : NULL;
+        node = before ? before->node : NULL;
+        if (!node || !tn_convolution_read(node, expand))
+            return false;
+    }
+    if (!tn_convolution_is_product(expand))
+        return false;
+    *post = tn_post_ops_of(node);
+    return !post->residual && post->nodes[post->count - 1]->outputs[0] == c->x;
+}
+
+/* A mean over the image among the users of `y`, with its dimensions kept. */
+static tenon_node *find_mean(const tenon_value *y) {
+    for (const tn_use *use = y->uses; use; use = use->next) {
+        int64_t dims[2];
+        if (tn_node_is(use->node, TN_OP_mean_dim) && tn_arg_ints(use->node, 1, dims, 2) == 2 &&
+            tn_arg_bool(use->node, 2) && use->node->outputs[0]->dtype == TENON_FLOAT32 &&
+            (dims[0] + 4) % 4 + (dims[1] + 4) % 4 == 5 && dims[0] != dims[1])
+            return use->node;
+    }
+    return NULL;
+}
+
+/* ---- The choice ---- */
+
+/* Images of so many pixels at most. */
+#define FEW_PIXELS 196
+
+static bool is_clamp(const tn_activation *a) {
+    return a->kind <= TN_ACT_CLAMP;
+}
+
+/* Measured, on AVX-512 and batch 1: oneDNN's activations other than clamps take longer; it does not
+ * join a 1x1 convolution with other windows than 3x3; and where it does, it is not faster for small
+ * images. Depthwise convolutions alone are as fast there. */
+static bool pays(const tn_convolution *c, bool expands, const tn_post_ops *before,
+                 const tn_post_ops *post, const tenon_node *mean) {
+    if (mean || !is_clamp(&post->activation))
+        return true;
+    return expands && (!is_clamp(&before->activation) || c->kernel[0] != 3 || c->kernel[1] != 3 ||
+                       c->x->shape[2] * c->x->shape[3] <= FEW_PIXELS);
+}
+
+/* ---- Rewriting ---- */
+
+static tenon_status rewrite(tenon_node *node, const tn_convolution *c, bool *changed) {
+    tn_convolution expand = {0};
+    tn_post_ops post = tn_post_ops_of(node), before = {0};
+    tn_activation none = {TN_ACT_NONE, 0, 0};
+    tenon_value *weight, *expand_weight = NULL;
+    tenon_arg kernel[2], stride[2], padding[4];
+    bool expands = find_expansion(c, &expand, &before);
+    if (post.residual)
+        post = (tn_post_ops){.nodes = {node}, .count = 1};
+    tenon_node *mean = find_mean(post.nodes[post.count - 1]->outputs[0]);
+    if (!pays(c, expands, &before, &post, mean))
+        return TENON_OK;
+    TN_TRY(tn_packed_weight(c->weight, &weight));
+    if (expands)
+        TN_TRY(tn_packed_weight(expand.weight, &expand_weight));
+    const tn_activation *a = expands ? &before.activation : &none;
+    TN_TRY(tn_fuse(TN_OP_depthwise_convolution, &post,
+                   TN_ARGS(VAL(expands ? expand.x : c->x), expands ? VAL(expand_weight) : NIL,
+                           expands && expand.bias ? VAL(expand.bias) : NIL,
+                           tenon_arg_string(tn_activation_text(a->kind)), FLT(a->alpha),
+                           FLT(a->beta), VAL(weight), c->bias ? VAL(c->bias) : NIL, INT(c->groups),
+                           tn_ints(kernel, c->kernel, 2), tn_ints(stride, c->stride, 2),
+                           tn_ints(padding, c->padding, 4))));
+    for (int i = before.count - 1; expands && i >= 0; i--)
+        TN_TRY(tenon_node_erase(before.nodes[i]));
+    if (mean) {
+        TN_TRY(tenon_value_replace(mean->outputs[0], tn_arg_value(mean, 0)->node->outputs[1]));
+        TN_TRY(tenon_node_erase(mean));
+    }
+    *changed = true;
+    return TENON_OK;
+}
+
+tenon_status tn_pass_depthwise(tenon_graph *graph, bool *changed) {
+    for (tenon_node *node = graph->first; node; node = tenon_node_next(node)) {
+        tn_convolution c;
+        if (!tn_convolution_read(node, &c) || !is_depthwise(&c))
+            continue;
+        TN_TRY(rewrite(node, &c, changed));
+    }
+    return TENON_OK;
+}

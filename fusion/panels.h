@@ -1,0 +1,21 @@
+/* Convolutions of images whose weights Tenon's own kernels take in panels (core/packed.h). */
+#ifndef TN_PANELS_H
+#define TN_PANELS_H
+
+#include "core/graph.h"
+
+typedef struct tn_convolution {
+    tenon_value *x, *weight, *bias;                   /* bias: NULL when there is none */
+    int64_t kernel[2], stride[2], padding[4], groups; /* padding: top, left, bottom, right */
+} tn_convolution;
+
+/* Reads a float32 convolution of images with a channels-last result, not transposed or dilated,
+ * with a constant row-major weight. False for any other node. */
+bool tn_convolution_read(const tenon_node *node, tn_convolution *out);
+/* Whether it is a product of each pixel with one matrix. */
+bool tn_convolution_is_product(const tn_convolution *c);
+/* The weight [n, ...] as a constant [panels, k, TN_PANEL], where k counts all but the first
+ * dimension. It is made once for each weight. */
+tenon_status tn_packed_weight(const tenon_value *weight, tenon_value **out);
+
+#endif

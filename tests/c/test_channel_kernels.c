@@ -1,0 +1,345 @@
+/* Depthwise convolutions with what is around them, squeeze-and-excitation and scaled convolutions,
+ * whose weights come in panels, against plain loops in double. */
+#include "core/packed.h"
+#include "suite.h"
+#include "text_node.h"
+#include <check.h>
+#include <math.h>
+#include <tenon/tenon.h>
+
+typedef struct operands {
+    const tenon_view *v[8]; /* constants of the graph, in order */
+    int count;
+} operands;
+
+/* Random numbers for all constants, small ones. Padding of panels stays 0. */
+static operands fill(uint64_t seed, int64_t channels, int64_t middle, bool channels_last) {
+    operands o = {.count = tenon_graph_constant_count(graph)};
+    ck_assert_int_le(o.count, 8);
+    for (int i = 0; i < o.count; i++) {
+        tenon_tensor *tensor = tenon_graph_constant(graph, i)->tensor;
+        tenon_view *v = &tensor->view;
+        float *data = v->data;
+        int64_t n = tenon_view_numel(v);
+        for (int64_t k = 0; k < n; k++) {
+            int64_t columns = v->rank != 3 ? TN_PANEL : i == 1 && middle ? middle : channels;
+            int64_t column =
+                v->rank != 3 ? 0 : k / v->shape[2] / v->shape[1] * TN_PANEL + k % TN_PANEL;
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            data[k] = column < columns ? (float)((double)(seed >> 40) / (1 << 23) - 1) : 0;
+        }
+        if (v->rank == 4 && channels_last)
+            tn_channels_last_strides(4, v->shape, v->strides);
+        o.v[i] = v;
+    }
+    return o;
+}
+
+static double activated(const char *name, double x) {
+    if (strcmp(name, "relu") == 0)
+        return x < 0 ? 0 : x;
+    if (strcmp(name, "clamp") == 0) /* to [-0.5, 0.75] */
+        return x < -0.5 ? -0.5 : x > 0.75 ? 0.75 : x;
+    if (strcmp(name, "silu") == 0)
+        return x / (1 + exp(-x));
+    if (strcmp(name, "hardswish") == 0)
+        return x * fmin(fmax(x + 3, 0), 6) / 6;
+    if (strcmp(name, "sigmoid") == 0)
+        return 1 / (1 + exp(-x));
+    if (strcmp(name, "gelu") == 0)
+        return x * 0.5 * (1 + erf(x * sqrt(0.5)));
+    return x;
+}
+
+/* Element [row, column] of a weight in panels. */
+static double in_panels(const tenon_view *w, int64_t row, int64_t column) {
+    return element(w, (column / TN_PANEL * w->shape[1] + row) * TN_PANEL + column % TN_PANEL);
+}
+
+static double pixel(const tenon_view *v, int64_t b, int64_t c, int64_t y, int64_t x) {
+    return tn_load_float((char *)v->data + 4 * (b * v->strides[0] + c * v->strides[1] +
+                                                y * v->strides[2] + x * v->strides[3]),
+                         v->dtype);
+}
+
+static void close_to(const char *body, tn_isa isa, int output, int64_t at, double got,
+                     double want) {
+    if (!(fabs(got - want) <= 1e-4 * (1 + fabs(want))))
+        ck_abort_msg("%s\n(%s): output %d, element %d is %.9g, not %.9g", body, tn_isa_text(isa),
+                     output, (int)at, got, want);
+}
+
+/* At every level, in every layout, with one thread and with three. */
+static void check_node(const char *body, tenon_node *node, double *const *want) {
+    for_each_isa(isa) {
+        for (int run = 0; run < 2 * RUN_LAYOUT_COUNT; run++) {
+            tenon_tensor *out[2];
+            tenon_status status = run_node(node, isa, run % 2 ? 3 : 1, (run_layout)(run / 2), out);
+            ck_assert_msg(status == TENON_OK, "%s", tenon_last_error());
+            for (int i = 0; i < node->output_count; i++) {
+                const tenon_view *v = tenon_tensor_view(out[i]);
+                for (int64_t k = 0; k < tenon_view_numel(v); k++)
+                    close_to(body, isa, i, k, element(v, k), want[i][k]);
+                tenon_tensor_destroy(&out[i]);
+            }
+        }
+    }
+}
+
+/* ---- Depthwise ---- */
+
+typedef struct depthwise_case {
+    int batch, in, channels, height, width; /* in: 0 without an expansion */
+    int kernel[2], stride[2], padding[4];
+    const char *before, *after;
+    bool channels_last, bias;
+} depthwise_case;
+
+/* The image between the two convolutions, [b, c, h, w]; the caller frees it. */
+static double *expanded(const depthwise_case *c, const operands *o) {
+    double *e = malloc(sizeof *e * (size_t)(c->batch * c->channels * c->height * c->width));
+    ck_assert_ptr_nonnull(e);
+    int64_t at = 0;
+    for (int b = 0; b < c->batch; b++)
+        for (int k = 0; k < c->channels; k++)
+            for (int y = 0; y < c->height; y++)
+                for (int x = 0; x < c->width; x++, at++) {
+                    double sum = c->in ? element(o->v[2], k) : pixel(o->v[0], b, k, y, x);
+                    for (int i = 0; i < c->in; i++)
+                        sum += pixel(o->v[0], b, i, y, x) * in_panels(o->v[1], i, k);
+                    e[at] = c->in ? activated(c->before, sum) : sum;
+                }
+    return e;
+}
+
+static double window(const depthwise_case *c, const double *plane, const tenon_view *w, int64_t k,
+                     int64_t y, int64_t x) {
+    double sum = 0;
+    for (int i = 0; i < c->kernel[0]; i++) {
+        for (int j = 0; j < c->kernel[1]; j++) {
+            int64_t row = y * c->stride[0] - c->padding[0] + i;
+            int64_t column = x * c->stride[1] - c->padding[1] + j;
+            if (row >= 0 && row < c->height && column >= 0 && column < c->width)
+                sum += plane[row * c->width + column] * in_panels(w, i * c->kernel[1] + j, k);
+        }
+    }
+    return sum;
+}
+
+static void depthwise(const depthwise_case *c) {
+    char body[2048], expand[512] = "", bias[128] = "";
+    int panels = (c->channels + TN_PANEL - 1) / TN_PANEL;
+    if (c->in)
+        snprintf(expand, sizeof expand,
+                 "const %%e: float32[%d, %d, 32] = zeros\nconst %%f: float32[%d] = zeros\n", panels,
+                 c->in, c->channels);
+    if (c->bias)
+        snprintf(bias, sizeof bias, "const %%b: float32[%d] = zeros\n", c->channels);
+    snprintf(body, sizeof body,
+             "const %%x: float32[%d, %d, %d, %d] = zeros\n%s"
+             "const %%w: float32[%d, %d, 32] = zeros\n%s"
+             "%%y, %%m = tenon.depthwise_convolution(%%x, %s, %s, \"%s\", -0.5, 0.75, %%w, %s, %d, "
+             "[%d, %d], [%d, %d], [%d, %d, %d, %d], \"%s\", -0.5, 0.75)",
+             c->batch, c->in ? c->in : c->channels, c->height, c->width, expand, panels,
+             c->kernel[0] * c->kernel[1], bias, c->in ? "%e" : "none", c->in ? "%f" : "none",
+             c->before, c->bias ? "%b" : "none", c->channels, c->kernel[0], c->kernel[1],
+             c->stride[0], c->stride[1], c->padding[0], c->padding[1], c->padding[2], c->padding[3],
+             c->after);
+    tenon_node *node = parse(body);
+    operands o = fill(7, c->channels, 0, c->channels_last);
+    const tenon_view *w = o.v[c->in ? 3 : 1];
+    const int64_t *shape = node->outputs[0]->shape;
+    int64_t pixels = shape[2] * shape[3], planes = (int64_t)c->batch * c->channels;
+    double *e = expanded(c, &o), *y = malloc(sizeof *y * (size_t)(planes * pixels));
+    double *mean = calloc((size_t)planes, sizeof *mean);
+    ck_assert(y && mean);
+    for (int64_t i = 0; i < planes; i++) {
+        for (int64_t p = 0; p < pixels; p++) {
+            double sum = window(c, e + i * c->height * c->width, w, i % c->channels, p / shape[3],
+                                p % shape[3]);
+            sum += c->bias ? element(o.v[o.count - 1], i % c->channels) : 0;
+            y[i * pixels + p] = activated(c->after, sum);
+            mean[i] += y[i * pixels + p] / (double)pixels;
+        }
+    }
+    check_node(body, node, (double *const[]){y, mean});
+    free(e);
+    free(y);
+    free(mean);
+}
+
+START_TEST(depthwise_convolutions) {
+    static const depthwise_case cases[] = {
+        {1, 0, 32, 9, 9, {3, 3}, {1, 1}, {1, 1, 1, 1}, "none", "none", true, true},
+        {2, 0, 48, 14, 14, {3, 3}, {2, 2}, {1, 1, 1, 1}, "none", "silu", true, false},
+        {1, 0, 35, 7, 23, {5, 5}, {1, 1}, {2, 2, 2, 2}, "none", "hardswish", true, true},
+        {1, 0, 17, 8, 70, {3, 3}, {1, 1}, {1, 1, 1, 1}, "none", "gelu", false, true},
+        {1, 0, 64, 15, 17, {5, 5}, {2, 2}, {1, 2, 2, 1}, "none", "clamp", true, true},
+        {1, 0, 32, 5, 4, {7, 2}, {3, 2}, {4, 0, 3, 3}, "none", "relu", true, true},
+        {2, 5, 40, 6, 7, {3, 3}, {1, 1}, {1, 1, 1, 1}, "silu", "silu", true, true},
+        {1, 16, 96, 12, 130, {3, 3}, {2, 2}, {1, 1, 1, 1}, "relu", "none", true, true},
+        {1, 24, 33, 14, 14, {5, 5}, {1, 1}, {2, 2, 2, 2}, "hardswish", "hardswish", false, true},
+        {3, 3, 70, 3, 3, {3, 3}, {2, 2}, {0, 0, 1, 1}, "sigmoid", "clamp", true, false},
+        {1, 7, 64, 9, 1, {1, 1}, {2, 1}, {0, 0, 0, 0}, "clamp", "gelu", true, true},
+    };
+    depthwise(&cases[_i]);
+}
+END_TEST
+
+START_TEST(depthwise_convolutions_keep_nan) {
+    tenon_node *node = parse("const %x: float32[1, 16, 1, 8] = full(nan)\n"
+                             "const %w: float32[1, 1, 32] = ones\n"
+                             "%y, %m = tenon.depthwise_convolution(%x, none, none, \"none\", 0, 0, "
+                             "%w, none, 16, [1, 1], [1, 1], [0, 0, 0, 0], \"silu\", 0, 0)");
+    static const char *const activations[] = {"none", "relu", "clamp", "silu", "hardswish"};
+    tenon_arg arg = tenon_arg_string(activations[_i]);
+    ck_assert_int_eq(tn_node_set_arg(node, 12, &arg), TENON_OK);
+    for_each_isa(isa) {
+        tenon_tensor *out[2];
+        ck_assert_int_eq(run_node(node, isa, 1, RUN_CHANNELS_LAST, out), TENON_OK);
+        for (int i = 0; i < 2; i++) {
+            ck_assert_double_nan(element(tenon_tensor_view(out[i]), 0));
+            tenon_tensor_destroy(&out[i]);
+        }
+    }
+}
+END_TEST
+
+/* ---- Squeeze and excitation ---- */
+
+START_TEST(squeeze_excitations) {
+    static const struct {
+        int batch, in, middle, out;
+        const char *before, *after;
+    } cases[] = {{1, 32, 8, 32, "silu", "sigmoid"},
+                 {2, 37, 9, 70, "relu", "none"},
+                 {3, 300, 150, 130, "gelu", "clamp"}};
+    int in = cases[_i].in, middle = cases[_i].middle, out = cases[_i].out;
+    char body[1024];
+    snprintf(body, sizeof body,
+             "const %%m: float32[%d, %d, 1, 1] = zeros\nconst %%v: float32[%d, %d, 32] = zeros\n"
+             "const %%b: float32[%d] = zeros\nconst %%w: float32[%d, %d, 32] = zeros\n"
+             "%%y = tenon.squeeze_excitation(%%m, %%v, %%b, %d, \"%s\", 0, 0, %%w, none, %d, "
+             "\"%s\", -0.5, 0.75)",
+             cases[_i].batch, in, (middle + 31) / 32, in, middle, (out + 31) / 32, middle, middle,
+             cases[_i].before, out, cases[_i].after);
+    tenon_node *node = parse(body);
+    operands o = fill(3, out, middle, false);
+    double *y = malloc(sizeof *y * (size_t)(cases[_i].batch * out));
+    ck_assert_ptr_nonnull(y);
+    for (int b = 0; b < cases[_i].batch; b++) {
+        double hidden[256];
+        for (int h = 0; h < middle; h++) {
+            hidden[h] = element(o.v[2], h);
+            for (int i = 0; i < in; i++)
+                hidden[h] += element(o.v[0], b * in + i) * in_panels(o.v[1], i, h);
+            hidden[h] = activated(cases[_i].before, hidden[h]);
+        }
+        for (int k = 0; k < out; k++) {
+            double sum = 0;
+            for (int h = 0; h < middle; h++)
+                sum += hidden[h] * in_panels(o.v[3], h, k);
+            y[b * out + k] = activated(cases[_i].after, sum);
+        }
+    }
+    check_node(body, node, (double *const[]){y});
+    free(y);
+}
+END_TEST
+
+START_TEST(scaled_convolutions) {
+    static const struct {
+        int batch, in, out, height, width;
+        const char *after;
+        bool residual, channels_last;
+    } cases[] = {{1, 32, 16, 14, 14, "none", false, true},
+                 {2, 19, 41, 7, 5, "relu", true, true},
+                 {1, 70, 64, 31, 9, "silu", true, true},
+                 {2, 2400, 33, 5, 9, "gelu", true, false},
+                 {1, 8, 100, 1, 1, "clamp", false, true}};
+    int in = cases[_i].in, out = cases[_i].out, height = cases[_i].height, width = cases[_i].width;
+    char body[1024], residual[128] = "";
+    if (cases[_i].residual)
+        snprintf(residual, sizeof residual, "const %%r: float32[%d, %d, %d, %d] = zeros\n",
+                 cases[_i].batch, out, height, width);
+    snprintf(
+        body, sizeof body,
+        "const %%x: float32[%d, %d, %d, %d] = zeros\nconst %%s: float32[%d, %d, 1, 1] = zeros\n"
+        "const %%w: float32[%d, %d, 32] = zeros\nconst %%b: float32[%d] = zeros\n%s"
+        "%%y = tenon.scaled_convolution(%%x, %%s, %%w, %%b, %s, %d, \"%s\", -0.5, 0.75)",
+        cases[_i].batch, in, height, width, cases[_i].batch, in, (out + 31) / 32, in, out, residual,
+        cases[_i].residual ? "%r" : "none", out, cases[_i].after);
+    tenon_node *node = parse(body);
+    operands o = fill(5, out, 0, cases[_i].channels_last);
+    double *y = malloc(sizeof *y * (size_t)(cases[_i].batch * out * height * width));
+    ck_assert_ptr_nonnull(y);
+    int64_t at = 0;
+    for (int b = 0; b < cases[_i].batch; b++)
+        for (int k = 0; k < out; k++)
+            for (int r = 0; r < height; r++)
+                for (int c = 0; c < width; c++, at++) {
+                    double sum = element(o.v[3], k);
+                    for (int i = 0; i < in; i++)
+                        sum += pixel(o.v[0], b, i, r, c) * element(o.v[1], b * in + i) *
+                               in_panels(o.v[2], i, k);
+                    sum += cases[_i].residual ? pixel(o.v[4], b, k, r, c) : 0;
+                    y[at] = activated(cases[_i].after, sum);
+                }
+    check_node(body, node, (double *const[]){y});
+    free(y);
+}
+END_TEST
+
+/* ---- What the shape rules refuse ---- */
+
+START_TEST(wrong_arguments_are_refused) {
+    static const char *const bodies[] = {
+        /* too wide a window */
+        "input %x: float32[1, 8, 9, 9]\nconst %w: float32[1, 81, 32] = zeros\n"
+        "%y, %m = tenon.depthwise_convolution(%x, none, none, \"none\", 0, 0, %w, none, 8, [9, 9], "
+        "[1, 1], [0, 0, 0, 0])",
+        /* channels that do not fit */
+        "input %x: float32[1, 8, 9, 9]\nconst %w: float32[1, 9, 32] = zeros\n"
+        "%y, %m = tenon.depthwise_convolution(%x, none, none, \"none\", 0, 0, %w, none, 9, [3, 3], "
+        "[1, 1], [0, 0, 0, 0])",
+        /* an unknown activation */
+        "input %x: float32[1, 8, 9, 9]\nconst %w: float32[1, 9, 32] = zeros\n"
+        "%y, %m = tenon.depthwise_convolution(%x, none, none, \"none\", 0, 0, %w, none, 8, [3, 3], "
+        "[1, 1], [0, 0, 0, 0], \"cosine\")",
+        /* means of more than one pixel */
+        "input %m: float32[1, 8, 2, 1]\nconst %w: float32[1, 8, 32] = zeros\n"
+        "%y = tenon.squeeze_excitation(%m, %w, none, 8, \"relu\", 0, 0, %w, none, 8)",
+        /* a weight that is not packed */
+        "input %m: float32[1, 8, 1, 1]\nconst %w: float32[8, 8] = zeros\n"
+        "%y = tenon.squeeze_excitation(%m, %w, none, 8, \"relu\", 0, 0, %w, none, 8)",
+        /* a scale for other channels */
+        "input %x: float32[1, 8, 9, 9]\ninput %s: float32[1, 9, 1, 1]\n"
+        "const %w: float32[1, 8, 32] = zeros\n"
+        "%y = tenon.scaled_convolution(%x, %s, %w, none, none, 8)",
+        /* a residual of another shape */
+        "input %x: float32[1, 8, 9, 9]\ninput %s: float32[1, 8, 1, 1]\n"
+        "const %w: float32[1, 8, 32] = zeros\n"
+        "%y = tenon.scaled_convolution(%x, %s, %w, none, %x, 9)",
+    };
+    char text[1024];
+    tenon_graph *made = NULL;
+    snprintf(text, sizeof text, "graph t {\n%s\n}\n", bodies[_i]);
+    ck_assert_int_ne(tenon_graph_parse(text, "test", &made), TENON_OK);
+    ck_assert_ptr_null(made);
+    ck_assert_ptr_nonnull(strstr(tenon_last_error(), "tenon."));
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("channel_kernels");
+    TCase *tests = tcase_create("tests");
+    tcase_add_checked_fixture(tests, NULL, teardown);
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, depthwise_convolutions, 0, 11);
+    tcase_add_loop_test(tests, depthwise_convolutions_keep_nan, 0, 5);
+    tcase_add_loop_test(tests, squeeze_excitations, 0, 3);
+    tcase_add_loop_test(tests, scaled_convolutions, 0, 5);
+    tcase_add_loop_test(tests, wrong_arguments_are_refused, 0, 7);
+    suite_add_tcase(suite, tests);
+    return run_suite(suite);
+}
