@@ -8,7 +8,8 @@ static tenon_node *next_of(const tenon_node *node) {
     const tenon_value *value = node->outputs[0];
     tenon_node *next = value->use_count == 1 ? value->uses->node : NULL;
     const tenon_value *out = next && next->output_count == 1 ? next->outputs[0] : NULL;
-    return out && out->dtype == TENON_FLOAT32 && tn_same_sizes(out, value) &&
+    bool known = value->dtype == TENON_FLOAT32 || value->dtype == TENON_BFLOAT16;
+    return known && out && out->dtype == value->dtype && tn_same_sizes(out, value) &&
                    out->channels_last == value->channels_last
                ? next
                : NULL;
@@ -19,7 +20,7 @@ static tenon_value *residual_of(const tenon_node *add, const tenon_value *value)
         return NULL;
     tenon_value *a = tn_arg_value(add, 0), *b = tn_arg_value(add, 1);
     tenon_value *other = a == value ? b : a;
-    return other && other != value && other->scalar == TN_TENSOR && other->dtype == TENON_FLOAT32 &&
+    return other && other != value && other->scalar == TN_TENSOR && other->dtype == value->dtype &&
                    tn_same_sizes(other, value) &&
                    (other->channels_last || other->kind != TENON_VALUE_NODE) == value->channels_last
                ? other

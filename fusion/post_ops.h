@@ -15,11 +15,12 @@ typedef struct tn_post_ops {
     int count;
 } tn_post_ops;
 
-/* Follows float32 values that nothing else uses, from output 0 of `node` on:
+/* Follows values of one dtype, float32 or bfloat16, that nothing else uses, from output 0 of
+ * `node` on:
  *
  *     node --.-- [ add(residual) ] --.-- [ activation ] --.--
  *
- * A residual has the very shape and layout of the output. Without any, it is alone. */
+ * A residual has the very dtype, shape and layout of the output. Without any, it is alone. */
 tn_post_ops tn_post_ops_of(tenon_node *node);
 
 /* Makes the fused node where `the last node stands, with name and source of that, and puts it in

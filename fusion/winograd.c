@@ -12,6 +12,7 @@
  */
 #include "core/winograd.h"
 #include "core/derive.h"
+#include "core/kernel.h"
 #include "core/workers.h"
 #include "fusion/passes.h"
 #include "fusion/post_ops.h"
@@ -35,14 +36,19 @@ static const double g4[6][3] = {{1. / 4, 0, 0},
 static const double g2[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
 
 /* u = G w G^T of one pair of channels; `u` has a distance of `stride` between places. */
-static void transform_one(const float *w, const int64_t *strides, const double (*g)[3], int n,
+static void transform_one(const char *w, const tenon_view *from, const double (*g)[3], int n,
                           float *u, int64_t stride) {
-    double rows[6][3];
+    double rows[6][3], numbers[3][3];
+    int64_t size = (int64_t)tenon_dtype_size(from->dtype);
+    for (int y = 0; y < 3; y++)
+        for (int x = 0; x < 3; x++)
+            numbers[y][x] = tn_load_float(w + (y * from->strides[2] + x * from->strides[3]) * size,
+                                          from->dtype);
     for (int i = 0; i < n; i++) {
         for (int x = 0; x < 3; x++) {
             rows[i][x] = 0;
             for (int y = 0; y < 3; y++)
-                rows[i][x] += g[i][y] * (double)w[y * strides[2] + x * strides[3]];
+                rows[i][x] += g[i][y] * numbers[y][x];
         }
     }
     for (int i = 0; i < n; i++) {
@@ -72,10 +78,11 @@ static void transform_panels(int64_t begin, int64_t end, void *user) {
         int64_t group = panel / w->panels, first = panel % w->panels * TN_WINOGRAD_PANEL;
         float *to = w->u + group * places * place + (first * w->in + c * TN_WINOGRAD_PANEL);
         for (int64_t k = 0; k < TN_WINOGRAD_PANEL && first + k < w->channels; k++)
-            transform_one((const float *)w->from->data +
-                              (group * w->channels + first + k) * w->from->strides[0] +
-                              c * w->from->strides[1],
-                          w->from->strides, w->t->n == 6 ? g4 : g2, w->t->n, to + k, place);
+            transform_one((const char *)w->from->data +
+                              ((group * w->channels + first + k) * w->from->strides[0] +
+                               c * w->from->strides[1]) *
+                                  (int64_t)tenon_dtype_size(w->from->dtype),
+                          w->from, w->t->n == 6 ? g4 : g2, w->t->n, to + k, place);
     }
 }
 
@@ -118,10 +125,11 @@ static bool read(const tenon_node *node, convolution *c) {
     c->weight = tn_arg_value(node, 1);
     const tenon_value *y = node->outputs[0], *bias = tn_arg_value(node, 2);
     if (!tn_node_is(node, TN_OP_convolution) || tn_arg_bool(node, 6) || !c->x ||
-        !tn_value_static(c->x) || c->x->rank != 4 || c->x->dtype != TENON_FLOAT32 ||
-        !y->channels_last || !tn_value_static(y) || !tn_is_constant(c->weight) ||
-        c->weight->dtype != TENON_FLOAT32 || c->weight->shape[2] != 3 || c->weight->shape[3] != 3 ||
-        (bias && bias->dtype != TENON_FLOAT32) || tn_arg_ints_of(node, 3, stride, 2) != 2 ||
+        !tn_value_static(c->x) || c->x->rank != 4 ||
+        (c->x->dtype != TENON_FLOAT32 && c->x->dtype != TENON_BFLOAT16) || !y->channels_last ||
+        !tn_value_static(y) || !tn_is_constant(c->weight) || c->weight->dtype != c->x->dtype ||
+        c->weight->shape[2] != 3 || c->weight->shape[3] != 3 ||
+        (bias && bias->dtype != c->x->dtype) || tn_arg_ints_of(node, 3, stride, 2) != 2 ||
         tn_arg_ints_of(node, 4, c->padding, 2) != 2 || tn_arg_ints_of(node, 5, dilation, 2) != 2 ||
         stride[0] != 1 || stride[1] != 1 || dilation[0] != 1 || dilation[1] != 1)
         return false;
@@ -153,6 +161,8 @@ static double cost_of(const convolution *c, int tile) {
 static int choose_tile(const convolution *c) {
     double direct = 9.0 * (double)c->groups * (double)c->batch * (double)c->height *
                     (double)c->width * (double)c->in * (double)c->out;
+    if (c->x->dtype == TENON_BFLOAT16) /* twice as fast, and 16 times with AMX */
+        direct *= tn_cpu_has_amx() ? 1. / 16 : 1. / 2;
     double four = cost_of(c, 4), two = cost_of(c, 2);
     return (four < two ? four : two) > 0.95 * direct ? 0 : four < two ? 4 : 2;
 }

@@ -1,5 +1,8 @@
 /* Chooses the ISA level of the kernels, once for the process. */
 #include "core/kernel.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +47,16 @@ tn_isa tn_isa_detect(void) {
     if (text && tn_isa_from_text(text, &cap) && cap < best)
         best = cap;
     return best;
+}
+
+bool tn_cpu_has_amx(void) {
+#if defined(__x86_64__)
+    unsigned a, b, c, d; /* Intel's manual, volume 2, CPUID leaf 7: AMX-BF16 is bit 22 of EDX */
+    return tn_isa_detect() == TN_ISA_AVX512 && __get_cpuid_count(7, 0, &a, &b, &c, &d) &&
+           (d >> 22 & 1);
+#else
+    return false;
+#endif
 }
 
 tn_kernel_fn tn_kernel_get(int id, tn_isa isa) {

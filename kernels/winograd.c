@@ -8,7 +8,8 @@
  *     out  = transformed M + bias + residual, activated
  *
  * so that m * m outputs take (m + 2)^2 multiplications a pair of channels instead of 9 * m * m.
- * Images are channels-last. A block of tiles goes through all three steps while it is in cache. */
+ * Images are channels-last, of float32 or bfloat16; all sums are float32. A block of tiles goes
+ * through all three steps while it is in cache. */
 #include "core/winograd.h"
 #include "kernels/activation.h"
 #include "kernels/copy.h"
@@ -29,23 +30,27 @@
 
 typedef float vec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef int32_t mask __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef uint32_t bits __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef uint16_t half __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
 
 enum { PANEL = TN_WINOGRAD_PANEL, MAX_PLACES = 36, SLICE = 2 * LANES };
 
-/* An image: strides in elements; channels are neighbours. */
+/* An image: strides in bytes; channels are neighbours. */
 typedef struct image {
-    float *data;
+    char *data;
     int64_t batch, y, x;
 } image;
 
 typedef struct winograd {
     int tile, places; /* m, (m + 2)^2 */
+    bool narrow;      /* images are bfloat16 */
     int64_t batch, groups, height, width, out_height, out_width;
     int64_t in_channels, out_channels; /* of a group */
     int64_t padding[2];
     int64_t tiles_y, tiles_x, tiles; /* tiles of all images */
     image in, out, residual;         /* residual.data NULL: none */
-    const float *weight, *bias, *zeros;
+    const float *weight, *bias;
+    char *zeros; /* a pixel */
     int64_t panels;
     tn_activation activation;
     float low, high;
@@ -53,6 +58,30 @@ typedef struct winograd {
     /* Of V and M: tiles of a block, distances between tiles and between places. */
     int64_t block, blocks, v_tile, m_tile, v_place, m_place;
 } winograd;
+
+/* ---- Elements ---- */
+
+/* a where the mask is set, otherwise b. */
+static inline vec choose(mask m, vec a, vec b) {
+    return (vec)((m & (mask)a) | (~m & (mask)b));
+}
+
+__attribute__((always_inline)) static inline vec load(const char *from, const bool narrow) {
+    if (narrow)
+        return (vec)(__builtin_convertvector(*(const half *)from, bits) << 16);
+    return *(const vec *)from;
+}
+
+/* bfloat16 to nearest, ties to even; NaN stays NaN. */
+__attribute__((always_inline)) static inline void store(char *to, vec x, const bool narrow) {
+    if (narrow) {
+        bits b = (bits)x, rounded = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
+        rounded = (bits)choose(x != x, (vec)((bits){0} + 0x7fc0), (vec)rounded);
+        *(half *)to = __builtin_convertvector(rounded, half);
+    } else {
+        *(vec *)to = x;
+    }
+}
 
 /* ---- The input ---- */
 
@@ -76,12 +105,13 @@ __attribute__((always_inline)) static inline void in_2(const vec *x, int s, vec 
 }
 
 /* One tile and LANES channels; `pixels` are the places in the image. */
-__attribute__((always_inline)) static inline void
-transform_in(float *const *pixels, int64_t channel, float *v, int64_t v_place, const int m) {
+__attribute__((always_inline)) static inline void transform_in(char *const *pixels, int64_t channel,
+                                                               float *v, int64_t v_place,
+                                                               const int m, const bool narrow) {
     const int n = m + 2;
     vec x[MAX_PLACES], y[MAX_PLACES];
     for (int i = 0; i < n * n; i++)
-        x[i] = *(const vec *)(pixels[i] + channel);
+        x[i] = load(pixels[i] + channel * (narrow ? 2 : 4), narrow);
     for (int i = 0; i < n; i++)
         m == 4 ? in_4(x + i, n, y + i, n) : in_2(x + i, n, y + i, n);
     for (int i = 0; i < n; i++)
@@ -102,23 +132,25 @@ static place place_of(const winograd *w, int64_t tile) {
 /* Tile `tile` of a group into place `slot` of V. */
 static void read_tile(const winograd *w, int64_t group, int64_t tile, float *v) {
     place p = place_of(w, tile);
-    float *pixels[MAX_PLACES];
-    int n = w->tile + 2;
+    char *pixels[MAX_PLACES];
+    int n = w->tile + 2, size = w->narrow ? 2 : 4;
     for (int i = 0; i < n; i++) {
         for (int j = 0; j < n; j++) {
             int64_t y = p.y + i - w->padding[0], x = p.x + j - w->padding[1];
             bool inside = y >= 0 && y < w->height && x >= 0 && x < w->width;
             pixels[i * n + j] = inside ? w->in.data + p.image * w->in.batch + y * w->in.y +
-                                             x * w->in.x + group * w->in_channels
-                                       : (float *)w->zeros;
+                                             x * w->in.x + group * w->in_channels * size
+                                       : w->zeros;
         }
     }
     for (int64_t c = 0; c < w->in_channels; c += LANES) {
         int64_t from = c + LANES <= w->in_channels ? c : w->in_channels - LANES;
-        if (w->tile == 4)
-            transform_in(pixels, from, v + from, w->v_place, 4);
+        if (w->tile == 4 && w->narrow)
+            transform_in(pixels, from, v + from, w->v_place, 4, true);
+        else if (w->tile == 4)
+            transform_in(pixels, from, v + from, w->v_place, 4, false);
         else
-            transform_in(pixels, from, v + from, w->v_place, 2);
+            transform_in(pixels, from, v + from, w->v_place, 2, w->narrow);
     }
 }
 
@@ -166,24 +198,27 @@ typedef void (*multiply_fn)(int64_t depth, const float *a, int64_t a_row, const 
 #define BOTH(rows) MULTIPLY(rows, 1) MULTIPLY(rows, 2)
 BOTH(1)
 BOTH(2)
-BOTH(3) BOTH(4)
+BOTH(3)
+BOTH(4)
 #if ROWS > 4
-    BOTH(5) BOTH(6)
+BOTH(5)
+BOTH(6)
 #endif
 #if ROWS > 6
-        BOTH(7) BOTH(8) BOTH(9) BOTH(10) BOTH(11) BOTH(12)
+BOTH(7)
+BOTH(8) BOTH(9) BOTH(10) BOTH(11) BOTH(12)
 #endif
 #undef BOTH
 
 #define BOTH(rows) {multiply_##rows##_1, multiply_##rows##_2},
-            static const multiply_fn multipliers[ROWS + 1][2] = {
-                {NULL, NULL},
-                BOTH(1) BOTH(2) BOTH(3) BOTH(4)
+    static const multiply_fn multipliers[ROWS + 1][2] = {{NULL, NULL},
+                                                         BOTH(1) BOTH(2) BOTH(3) BOTH(4)
 #if ROWS > 4
-                    BOTH(5) BOTH(6)
+                                                             BOTH(5) BOTH(6)
 #endif
 #if ROWS > 6
-                        BOTH(7) BOTH(8) BOTH(9) BOTH(10) BOTH(11) BOTH(12)
+                                                                 BOTH(7) BOTH(8) BOTH(9) BOTH(10)
+                                                                     BOTH(11) BOTH(12)
 #endif
 };
 #undef BOTH
@@ -235,29 +270,34 @@ transform_out(const float *source, int64_t m_place, vec *out, const int m) {
         m == 4 ? out_4(y + i * n, 1, out + i * m, 1) : out_2(y + i * n, 1, out + i * m, 1);
 }
 
-/* a where the mask is set, otherwise b. */
-static inline vec choose(mask m, vec a, vec b) {
-    return (vec)((m & (mask)a) | (~m & (mask)b));
-}
-
-static inline float *pixel_of(const image *a, int64_t batch, int64_t y, int64_t x) {
+static inline char *pixel_of(const image *a, int64_t batch, int64_t y, int64_t x) {
     return a->data + batch * a->batch + y * a->y + x * a->x;
 }
 
+static inline vec activate(const winograd *w, vec x) {
+    if (w->bounded) {
+        x = choose(x < w->low, (vec){0} + w->low, x); /* NaN stays */
+        return choose(x > w->high, (vec){0} + w->high, x);
+    }
+    float numbers[LANES];
+    *(vec *)numbers = x;
+    tn_activate(&w->activation, numbers, LANES);
+    return *(vec *)numbers;
+}
+
 /* Writes what is inside the image of the tile's pixels, channels from `channel` on. */
-static inline void write_pixels(const winograd *w, const place *p, int64_t channel, int64_t bias,
-                                const vec *values) {
-    vec add = w->bias ? *(const vec *)(w->bias + bias) : (vec){0};
+__attribute__((always_inline)) static inline void write_pixels(const winograd *w, const place *p,
+                                                               int64_t channel, const vec *values,
+                                                               const bool narrow) {
+    vec add = w->bias ? *(const vec *)(w->bias + channel) : (vec){0};
+    channel *= narrow ? 2 : 4;
     for (int i = 0; i < w->tile && p->y + i < w->out_height; i++) {
         for (int j = 0; j < w->tile && p->x + j < w->out_width; j++) {
             vec x = values[i * w->tile + j] + add;
             if (w->residual.data)
-                x += *(const vec *)(pixel_of(&w->residual, p->image, p->y + i, p->x + j) + channel);
-            if (w->bounded) {
-                x = choose(x < w->low, (vec){0} + w->low, x); /* NaN stays */
-                x = choose(x > w->high, (vec){0} + w->high, x);
-            }
-            *(vec *)(pixel_of(&w->out, p->image, p->y + i, p->x + j) + channel) = x;
+                x += load(pixel_of(&w->residual, p->image, p->y + i, p->x + j) + channel, narrow);
+            store(pixel_of(&w->out, p->image, p->y + i, p->x + j) + channel, activate(w, x),
+                  narrow);
         }
     }
 }
@@ -272,15 +312,11 @@ static void write_tile(const winograd *w, int64_t group, int64_t tile, const flo
             transform_out(m + from, w->m_place, out, 4);
         else
             transform_out(m + from, w->m_place, out, 2);
-        write_pixels(w, &p, channel, channel, out);
+        if (w->narrow)
+            write_pixels(w, &p, channel, out, true);
+        else
+            write_pixels(w, &p, channel, out, false);
     }
-    if (w->bounded)
-        return;
-    for (int i = 0; i < w->tile && p.y + i < w->out_height; i++)
-        for (int j = 0; j < w->tile && p.x + j < w->out_width; j++)
-            tn_activate(&w->activation,
-                        pixel_of(&w->out, p.image, p.y + i, p.x + j) + group * w->out_channels,
-                        w->out_channels);
 }
 
 /* ---- The whole ---- */
@@ -334,12 +370,12 @@ static tenon_status run(tn_call *call, winograd *w) {
     bool together = tasks < call->threads;
     int copies = together ? 1 : call->threads;
     size_t v_size = (size_t)(w->places * w->v_place), size = v_size + w->places * w->m_place;
-    float *zeros = tn_call_scratch(call, (size_t)(w->in_channels + LANES) * sizeof *zeros);
+    size_t pixel = (size_t)w->in_channels * sizeof(float);
     float *buffers = tn_call_scratch(call, size * (size_t)copies * sizeof *buffers);
-    if (!zeros || !buffers)
+    w->zeros = tn_call_scratch(call, pixel);
+    if (!w->zeros || !buffers)
         return tn_no_memory();
-    memset(zeros, 0, (size_t)w->in_channels * sizeof *zeros);
-    w->zeros = zeros;
+    memset(w->zeros, 0, pixel);
     if (together) {
         for (int64_t group = 0; group < w->groups; group++)
             run_together(w, group, call->threads, buffers, buffers + v_size);
@@ -362,13 +398,16 @@ static tenon_status as_image(tn_call *call, const tenon_view *view, bool fill, i
     *staged = *view;
     if (view->strides[1] != 1 && view->shape[1] > 1) {
         tn_channels_last_strides(view->rank, view->shape, staged->strides);
-        staged->data = tn_call_scratch(call, (size_t)tenon_view_numel(view) * sizeof(float));
+        staged->data =
+            tn_call_scratch(call, (size_t)tenon_view_numel(view) * tenon_dtype_size(view->dtype));
         if (!staged->data)
             return tn_no_memory();
         if (fill)
             TN_K(copy_view)(call->threads, staged, view);
     }
-    *out = (image){staged->data, staged->strides[0], staged->strides[2], staged->strides[3]};
+    int64_t size = (int64_t)tenon_dtype_size(view->dtype);
+    *out = (image){staged->data, staged->strides[0] * size, staged->strides[2] * size,
+                   staged->strides[3] * size};
     return TENON_OK;
 }
 
@@ -383,6 +422,7 @@ tenon_status TN_K(winograd_convolution)(tn_call *call) {
     tn_arg_ints_of(node, 5, w.padding, 2);
     w.groups = tn_arg_int(node, 6, 1);
     w.tile = w.places == 36 ? 4 : 2;
+    w.narrow = in->dtype == TENON_BFLOAT16;
     w.batch = in->shape[0];
     w.in_channels = in->shape[1] / w.groups;
     w.out_channels = out->shape[1] / w.groups;

@@ -165,9 +165,10 @@ tenon_status tn_infer_winograd(tn_infer *infer) {
     tn_activation activation;
     int64_t padding[3];
     if (!tn_infer_in(infer, 0, &in) || !tn_infer_in(infer, 1, &weight) ||
-        in.dtype != TENON_FLOAT32 || weight.dtype != TENON_FLOAT32 || in.rank != 4 ||
-        weight.rank != 5)
-        return tn_infer_fail(infer, "needs a float32 input of rank 4 and weight of rank 5");
+        (in.dtype != TENON_FLOAT32 && in.dtype != TENON_BFLOAT16) || in.rank != 4 ||
+        weight.dtype != TENON_FLOAT32 || weight.rank != 5)
+        return tn_infer_fail(infer, "needs an input of rank 4, float32 or bfloat16, and a float32 "
+                                    "weight of rank 5");
     int64_t channels = tn_arg_int(infer->node, 4, 0), groups = tn_arg_int(infer->node, 6, 1);
     const int64_t *w = weight.shape;
     TN_TRY(window_arg(infer, 5, "padding", 0, padding, 2));
@@ -188,13 +189,14 @@ tenon_status tn_infer_winograd(tn_infer *infer) {
     for (int i = 0; i < 2; i++)
         if (!tn_conv_size(in.shape[2 + i], 3, 1, padding[i], padding[i], 1, &out->shape[2 + i]))
             return tn_infer_fail(infer, "needs a padded input of at least 3x3");
-    if (tn_infer_in(infer, 2, &bias) &&
-        (bias.dtype != TENON_FLOAT32 || bias.rank != 1 || bias.shape[0] != channels))
-        return tn_infer_fail(infer, "needs a float32 bias of %lld numbers", (long long)channels);
+    if (tn_infer_in(infer, 2, &bias) && ((bias.dtype != TENON_FLOAT32 && bias.dtype != in.dtype) ||
+                                         bias.rank != 1 || bias.shape[0] != channels))
+        return tn_infer_fail(infer, "needs a bias of %lld numbers, float32 or as the input",
+                             (long long)channels);
     if (tn_infer_in(infer, 3, &residual) &&
-        (residual.dtype != TENON_FLOAT32 || residual.rank != 4 ||
+        (residual.dtype != in.dtype || residual.rank != 4 ||
          memcmp(residual.shape, out->shape, 4 * sizeof *out->shape) != 0))
-        return tn_infer_fail(infer, "needs a float32 residual of the output's shape");
+        return tn_infer_fail(infer, "needs a residual of the output's dtype and shape");
     return TENON_OK;
 }
 

@@ -167,6 +167,52 @@ START_TEST(every_activation) {
 }
 END_TEST
 
+/* The value in bfloat16; its own numbers become those of that. */
+static tenon_value *narrow(problem *p, const tenon_value *value) {
+    const tenon_view *view = &value->tensor->view;
+    tenon_tensor *tensor;
+    tenon_value *made;
+    OK(tenon_tensor_create(TENON_BFLOAT16, view->rank, view->shape, &tensor));
+    for (int64_t i = 0; i < tenon_view_numel(view); i++) {
+        uint16_t bits = tn_float_to_bf16(((float *)view->data)[i]);
+        ((uint16_t *)tensor->view.data)[i] = bits;
+        ((float *)view->data)[i] = tn_bf16_to_float(bits);
+    }
+    OK(tn_graph_new_constant(p->graph, "narrow", tensor, &made));
+    return made;
+}
+
+/* Sums in float32, rounded once: to nearest, half a unit of 8 bits, beside float32's error. */
+START_TEST(bfloat16_images) {
+    const shape *s = &shapes[_i];
+    problem p = make(s, true, _i % 2 != 0), wide = p;
+    p.x = narrow(&p, wide.x);
+    p.w = narrow(&p, wide.w);
+    p.b = narrow(&p, wide.b);
+    p.r = wide.r ? narrow(&p, wide.r) : NULL;
+    int64_t count = s->batch * s->out * p.out_height * p.out_width;
+    for (int tile = 2; tile <= 4; tile += 2) {
+        tenon_node *node = winograd_node(s, &p, tile, TN_ACT_SILU);
+        ck_assert_int_eq(node->outputs[0]->dtype, TENON_BFLOAT16);
+        for_each_isa(isa) {
+            tenon_tensor *out[1];
+            OK(run_node(node, isa, 2, (run_layout)(_i % RUN_LAYOUT_COUNT), out));
+            for (int64_t i = 0; i < count; i++) {
+                int64_t x = i % p.out_width, y = i / p.out_width % p.out_height;
+                int64_t o = i / p.out_width / p.out_height % s->out;
+                int64_t n = i / p.out_width / p.out_height / s->out;
+                double want = activate(TN_ACT_SILU, sum_at(s, &wide, n, o, y, x));
+                double got = pass_element(&out[0]->view, i);
+                if (!(fabs(got - want) <= fabs(want) / 256 + 3e-5))
+                    ck_abort_msg("element %d is %g, not %g", (int)i, got, want);
+            }
+            tenon_tensor_destroy(&out[0]);
+        }
+    }
+    tenon_graph_destroy(&p.graph);
+}
+END_TEST
+
 /* A NaN reaches all that it should, and at most its tiles. */
 START_TEST(nan_reaches_its_tiles) {
     const shape s = {1, 16, 16, 12, 12, 1, 1, 1};
@@ -216,6 +262,7 @@ START_TEST(the_pass_chooses_tiles) {
     ck_assert_int_eq(places_of("[1, 512, 7, 7]", LAST, "[512, 512, 3, 3]", PLAIN), 16);
     ck_assert_int_eq(places_of("[8, 512, 7, 7]", LAST, "[512, 512, 3, 3]", PLAIN), 36);
     ck_assert_int_eq(places_of("[1, 512, 2, 2]", LAST, "[512, 512, 3, 3]", PLAIN), 0);
+    ck_assert_int_eq(places_of("[1, 64, 28, 28]", LAST, "[64, 64, 3, 3]", PLAIN), 36);
     ck_assert_int_eq(places_of("[1, 8, 56, 56]", LAST, "[8, 8, 3, 3]", PLAIN), 0);
     ck_assert_int_eq(places_of("[1, 64, 56, 56]", "", "[64, 64, 3, 3]", PLAIN), 0);
     ck_assert_int_eq(places_of("[1, 64, 56, 56]", LAST, "[64, 64, 3, 3]",
@@ -290,6 +337,7 @@ int main(void) {
     TCase *tests = tcase_create("kernel");
     tcase_add_loop_test(tests, shapes_of_all_kinds, 0, TN_COUNT(shapes));
     tcase_add_loop_test(tests, every_activation, 0, TN_ACT_COUNT);
+    tcase_add_loop_test(tests, bfloat16_images, 0, TN_COUNT(shapes));
     tcase_add_test(tests, nan_reaches_its_tiles);
     tcase_add_test(tests, the_pass_chooses_tiles);
     tcase_add_test(tests, backends_are_kept_apart);
