@@ -28,10 +28,10 @@ static bool find_expansion(const tn_convolution *c, tn_convolution *expand, tn_p
     tenon_node *node = c->x->node;
     if (!node || c->x->use_count != 1)
         return false;
-    if (!tn_convolution_read(node, expand)) {
+    if (!tn_convolution_read(node, TENON_FLOAT32, expand)) {
         const tenon_value *before = node->use_count > 0 ? node->uses[0].value : NULL;
         node = before ? before->node : NULL;
-        if (!node || !tn_convolution_read(node, expand))
+        if (!node || !tn_convolution_read(node, TENON_FLOAT32, expand))
             return false;
     }
     if (!tn_convolution_is_product(expand))
@@ -110,7 +110,7 @@ static tenon_status rewrite(tenon_node *node, const tn_convolution *c, bool *cha
 tenon_status tn_pass_depthwise(tenon_graph *graph, bool *changed) {
     for (tenon_node *node = graph->first; node; node = tenon_node_next(node)) {
         tn_convolution c;
-        if (!tn_convolution_read(node, &c) || !is_depthwise(&c))
+        if (!tn_convolution_read(node, TENON_FLOAT32, &c) || !is_depthwise(&c))
             continue;
         TN_TRY(rewrite(node, &c, changed));
     }

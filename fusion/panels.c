@@ -29,7 +29,7 @@ tenon_status tn_packed_weight(const tenon_value *weight, tenon_value **out) {
     return tn_graph_new_constant(weight->graph, weight->name, tensor, out);
 }
 
-bool tn_convolution_read(const tenon_node *node, tn_convolution *c) {
+bool tn_convolution_read(const tenon_node *node, tenon_dtype dtype, tn_convolution *c) {
     int64_t dilation[2];
     bool padded = tn_node_is(node, TN_OP_padded_convolution);
     if (!padded && !tn_node_is(node, TN_OP_convolution))
@@ -39,10 +39,10 @@ bool tn_convolution_read(const tenon_node *node, tn_convolution *c) {
     c->weight = tn_arg_value(node, 1);
     c->bias = tn_arg_value(node, 2);
     if (tn_arg_bool(node, 6) || !c->x || !tn_value_static(c->x) || c->x->rank != 4 ||
-        c->x->dtype != TENON_FLOAT32 || tn_value_numel(c->x) < 1 || !tn_value_static(y) ||
-        !y->channels_last || !tn_is_constant(c->weight) || c->weight->dtype != TENON_FLOAT32 ||
+        c->x->dtype != dtype || tn_value_numel(c->x) < 1 || !tn_value_static(y) ||
+        !y->channels_last || !tn_is_constant(c->weight) || c->weight->dtype != dtype ||
         !tenon_view_is_contiguous(&c->weight->tensor->view) ||
-        (c->bias ? c->bias->dtype != TENON_FLOAT32 : !tn_arg_is_none(node, 2)) ||
+        (c->bias ? c->bias->dtype != dtype : !tn_arg_is_none(node, 2)) ||
         tn_arg_ints_of(node, 3, c->stride, 2) != 2 || tn_arg_ints_of(node, 4, c->padding, 2) != 2 ||
         tn_arg_ints_of(node, padded ? 9 : 4, c->padding + 2, 2) != 2 ||
         tn_arg_ints_of(node, 5, dilation, 2) != 2 || dilation[0] != 1 || dilation[1] != 1)

@@ -9,9 +9,9 @@ typedef struct tn_convolution {
     int64_t kernel[2], stride[2], padding[4], groups; /* padding: top, left, bottom, right */
 } tn_convolution;
 
-/* Reads a float32 convolution of images with a channels-last result, not transposed or dilated,
- * with a constant row-major weight. False for any other node. */
-bool tn_convolution_read(const tenon_node *node, tn_convolution *out);
+/* Reads a convolution of images of that dtype with a channels-last result, not transposed or
+ * dilated, with a constant row-major weight. False for any other node. */
+bool tn_convolution_read(const tenon_node *node, tenon_dtype dtype, tn_convolution *out);
 /* Whether it is a product of each pixel with one matrix. */
 bool tn_convolution_is_product(const tn_convolution *c);
 /* The weight [n, ...] as a constant [panels, k, TN_PANEL], where k counts all but the first

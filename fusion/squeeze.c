@@ -27,7 +27,8 @@ static tenon_status two_layers(tenon_node *node, const tn_convolution *one, bool
     tenon_node *next = hidden->use_count == 1 ? hidden->uses->node : NULL;
     tenon_value *weight1, *weight2;
     if (one->x->shape[2] != 1 || one->x->shape[3] != 1 || first.residual || !next ||
-        !tn_convolution_read(next, &two) || !tn_convolution_is_product(&two) || two.x != hidden)
+        !tn_convolution_read(next, TENON_FLOAT32, &two) || !tn_convolution_is_product(&two) ||
+        two.x != hidden)
         return TENON_OK;
     tn_post_ops second = tn_post_ops_of(next);
     if (second.residual)
@@ -83,7 +84,7 @@ tenon_status tn_pass_squeeze(tenon_graph *graph, bool *changed) {
     for (tenon_node *node = graph->first; node; node = tenon_node_next(node)) {
         tn_convolution c;
         bool found = false;
-        if (!tn_convolution_read(node, &c) || !tn_convolution_is_product(&c))
+        if (!tn_convolution_read(node, TENON_FLOAT32, &c) || !tn_convolution_is_product(&c))
             continue;
         TN_TRY(two_layers(node, &c, &found));
         if (!found)

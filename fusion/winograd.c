@@ -14,6 +14,7 @@
 #include "core/derive.h"
 #include "core/kernel.h"
 #include "core/workers.h"
+#include "fusion/panels.h"
 #include "fusion/passes.h"
 #include "fusion/post_ops.h"
 #include "fusion/rewrite.h"
@@ -113,80 +114,72 @@ tenon_status tn_winograd_weight(const tenon_tensor *weight, int tile, int64_t gr
 /* ---- The choice ---- */
 
 typedef struct convolution {
-    tenon_value *x, *weight;
-    int64_t padding[2], groups;
+    tn_convolution c;
     int64_t in, out;              /* channels of a group */
     int64_t batch, height, width; /* of the output */
 } convolution;
 
-static bool read(const tenon_node *node, convolution *c) {
-    int64_t stride[2], dilation[2];
-    c->x = tn_arg_value(node, 0);
-    c->weight = tn_arg_value(node, 1);
-    const tenon_value *y = node->outputs[0], *bias = tn_arg_value(node, 2);
-    if (!tn_node_is(node, TN_OP_convolution) || tn_arg_bool(node, 6) || !c->x ||
-        !tn_value_static(c->x) || c->x->rank != 4 ||
-        (c->x->dtype != TENON_FLOAT32 && c->x->dtype != TENON_BFLOAT16) || !y->channels_last ||
-        !tn_value_static(y) || !tn_is_constant(c->weight) || c->weight->dtype != c->x->dtype ||
-        c->weight->shape[2] != 3 || c->weight->shape[3] != 3 ||
-        (bias && bias->dtype != c->x->dtype) || tn_arg_ints_of(node, 3, stride, 2) != 2 ||
-        tn_arg_ints_of(node, 4, c->padding, 2) != 2 || tn_arg_ints_of(node, 5, dilation, 2) != 2 ||
-        stride[0] != 1 || stride[1] != 1 || dilation[0] != 1 || dilation[1] != 1)
+static bool read(const tenon_node *node, convolution *v) {
+    const tenon_value *y = node->outputs[0];
+    tn_convolution *c = &v->c;
+    if ((y->dtype != TENON_FLOAT32 && y->dtype != TENON_BFLOAT16) ||
+        !tn_convolution_read(node, y->dtype, c) || c->kernel[0] != 3 || c->kernel[1] != 3 ||
+        c->stride[0] != 1 || c->stride[1] != 1 || c->padding[0] != c->padding[2] ||
+        c->padding[1] != c->padding[3])
         return false;
-    c->groups = tn_arg_int(node, 8, 1);
-    c->in = c->weight->shape[1];
-    c->out = y->shape[1] / c->groups;
-    c->batch = y->shape[0];
-    c->height = y->shape[2];
-    c->width = y->shape[3];
-    return c->in >= TN_WINOGRAD_CHANNELS && c->out >= TN_WINOGRAD_CHANNELS;
+    v->in = c->weight->shape[1];
+    v->out = y->shape[1] / c->groups;
+    v->batch = y->shape[0];
+    v->height = y->shape[2];
+    v->width = y->shape[3];
+    return v->in >= TN_WINOGRAD_CHANNELS && v->out >= TN_WINOGRAD_CHANNELS;
 }
 
 /* In multiplications as a direct convolution does them. Measured against oneDNN 3.7.2 on AVX-512,
  * with one thread and with two: the products run a little below its rate, and with few rows they
  * wait for registers; a transformed weight comes from memory once for each call; the transforms
  * cost more a number the larger the tile; and threads wait for each other three times. */
-static double cost_of(const convolution *c, int tile) {
-    double places = (tile + 2) * (tile + 2), pairs = (double)c->in * (double)c->out;
-    double tiles = (double)c->batch * (double)((c->height + tile - 1) / tile) *
-                   (double)((c->width + tile - 1) / tile);
+static double cost_of(const convolution *v, int tile) {
+    double places = (tile + 2) * (tile + 2), pairs = (double)v->in * (double)v->out;
+    double tiles = (double)v->batch * (double)((v->height + tile - 1) / tile) *
+                   (double)((v->width + tile - 1) / tile);
     double products = places * (tiles < 8 ? 8 : tiles) * pairs;
-    double transforms = places * tiles * (double)(c->in + c->out);
-    return (double)c->groups *
+    double transforms = places * tiles * (double)(v->in + v->out);
+    return (double)v->c.groups *
                (1.1 * products + 6 * places * pairs + (tile == 4 ? 30 : 12) * transforms) +
            6e5;
 }
 
 /* The side of the tiles with which Winograd's method is soonest; 0: a direct convolution is. */
-static int choose_tile(const convolution *c) {
-    double direct = 9.0 * (double)c->groups * (double)c->batch * (double)c->height *
-                    (double)c->width * (double)c->in * (double)c->out;
-    if (c->x->dtype == TENON_BFLOAT16) /* twice as fast, and 16 times with AMX */
+static int choose_tile(const convolution *v) {
+    double direct = 9.0 * (double)v->c.groups * (double)v->batch * (double)v->height *
+                    (double)v->width * (double)v->in * (double)v->out;
+    if (v->c.x->dtype == TENON_BFLOAT16) /* twice as fast, and 16 times with AMX */
         direct *= tn_cpu_has_amx() ? 1. / 16 : 1. / 2;
-    double four = cost_of(c, 4), two = cost_of(c, 2);
+    double four = cost_of(v, 4), two = cost_of(v, 2);
     return (four < two ? four : two) > 0.95 * direct ? 0 : four < two ? 4 : 2;
 }
 
-static tenon_status rewrite(tenon_graph *graph, tenon_node *node, const convolution *c, int tile) {
+static tenon_status rewrite(tenon_graph *graph, tenon_node *node, const convolution *v, int tile) {
     tenon_tensor *tensor;
     tenon_value *weight;
     tenon_arg items[2];
-    TN_TRY(tn_winograd_weight(c->weight->tensor, tile, c->groups, &tensor));
-    TN_TRY(tn_graph_new_constant(graph, c->weight->name, tensor, &weight));
+    TN_TRY(tn_winograd_weight(v->c.weight->tensor, tile, v->c.groups, &tensor));
+    TN_TRY(tn_graph_new_constant(graph, v->c.weight->name, tensor, &weight));
     tn_post_ops post = tn_post_ops_of(node);
     return tn_fuse(TN_OP_winograd_convolution, &post,
-                   TN_ARGS(VAL(c->x), VAL(weight), node->args[2],
-                           post.residual ? VAL(post.residual) : NIL, INT(c->out * c->groups),
-                           tn_ints(items, c->padding, 2), INT(c->groups)));
+                   TN_ARGS(VAL(v->c.x), VAL(weight), node->args[2],
+                           post.residual ? VAL(post.residual) : NIL, INT(v->out * v->c.groups),
+                           tn_ints(items, v->c.padding, 2), INT(v->c.groups)));
 }
 
 tenon_status tn_pass_winograd(tenon_graph *graph, bool *changed) {
     for (tenon_node *node = graph->first; node; node = tenon_node_next(node)) {
-        convolution c;
-        int tile = node->output_count == 1 && read(node, &c) ? choose_tile(&c) : 0;
+        convolution v;
+        int tile = node->output_count == 1 && read(node, &v) ? choose_tile(&v) : 0;
         if (!tile)
             continue;
-        TN_TRY(rewrite(graph, node, &c, tile));
+        TN_TRY(rewrite(graph, node, &v, tile));
         *changed = true;
     }
     return TENON_OK;

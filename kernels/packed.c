@@ -21,22 +21,21 @@
 #include "kernels/activation.h"
 #include "kernels/convert.h"
 #include "kernels/copy.h"
+#include "kernels/vector.h"
 #include "kernels/walk.h"
 #include <omp.h>
 #include <string.h>
 
 #if defined(__AVX512F__)
-#define LANES 16
 #define ROWS 14
 #elif defined(__AVX2__)
-#define LANES 8
 #define ROWS 6
 #else
-#define LANES 4
 #define ROWS 4
 #endif
+#define LANES TN_LANES
 
-typedef float vec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef tn_vec vec;
 
 enum {
     COLUMNS = 2 * LANES, /* of a tile */

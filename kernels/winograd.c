@@ -14,22 +14,20 @@
 #include "kernels/activation.h"
 #include "kernels/copy.h"
 #include "kernels/product.h"
+#include "kernels/vector.h"
 #include <omp.h>
 #include <string.h>
 
 #if defined(__AVX512F__)
-#define LANES 16
 #define ROWS 12
 #elif defined(__AVX2__)
-#define LANES 8
 #define ROWS 6
 #else
-#define LANES 4
 #define ROWS 4
 #endif
+#define LANES TN_LANES
 
-typedef float vec __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
-typedef int32_t mask __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef tn_vec vec;
 typedef uint32_t bits __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef uint16_t half __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
 
@@ -62,8 +60,8 @@ typedef struct winograd {
 /* ---- Elements ---- */
 
 /* a where the mask is set, otherwise b. */
-static inline vec choose(mask m, vec a, vec b) {
-    return (vec)((m & (mask)a) | (~m & (mask)b));
+static inline vec choose(tn_vec_int mask, vec a, vec b) {
+    return (vec)((mask & (tn_vec_int)a) | (~mask & (tn_vec_int)b));
 }
 
 __attribute__((always_inline)) static inline vec load(const char *from, const bool narrow) {
@@ -206,7 +204,8 @@ BOTH(6)
 #endif
 #if ROWS > 6
 BOTH(7)
-BOTH(8) BOTH(9) BOTH(10) BOTH(11) BOTH(12)
+BOTH(8)
+BOTH(9) BOTH(10) BOTH(11) BOTH(12)
 #endif
 #undef BOTH
 
@@ -275,10 +274,8 @@ static inline char *pixel_of(const image *a, int64_t batch, int64_t y, int64_t x
 }
 
 static inline vec activate(const winograd *w, vec x) {
-    if (w->bounded) {
-        x = choose(x < w->low, (vec){0} + w->low, x); /* NaN stays */
-        return choose(x > w->high, (vec){0} + w->high, x);
-    }
+    if (w->bounded)
+        return tn_vec_clamp(x, tn_vec_of(w->low), tn_vec_of(w->high));
     float numbers[LANES];
     *(vec *)numbers = x;
     tn_activate(&w->activation, numbers, LANES);
