@@ -186,41 +186,30 @@ __attribute__((always_inline)) static inline void multiply(int64_t depth, const 
 }
 
 typedef void (*multiply_fn)(int64_t depth, const float *a, int64_t a_row, const float *b, float *m,
-                            int64_t m_row);
+                            int64_t m_row, bool two);
 
-#define MULTIPLY(rows, vectors)                                                           \
-    static void multiply_##rows##_##vectors(int64_t depth, const float *a, int64_t a_row, \
-                                            const float *b, float *m, int64_t m_row) {    \
-        multiply(depth, a, a_row, b, m, m_row, rows, vectors);                            \
+#if ROWS == 12
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
+#elif ROWS == 6
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#else
+#define EACH_ROWS(X) X(1) X(2) X(3) X(4)
+#endif
+
+#define X(rows)                                                                               \
+    static void multiply_##rows(int64_t depth, const float *a, int64_t a_row, const float *b, \
+                                float *m, int64_t m_row, bool two) {                          \
+        if (two)                                                                              \
+            multiply(depth, a, a_row, b, m, m_row, rows, 2);                                  \
+        else                                                                                  \
+            multiply(depth, a, a_row, b, m, m_row, rows, 1);                                  \
     }
-#define BOTH(rows) MULTIPLY(rows, 1) MULTIPLY(rows, 2)
-BOTH(1)
-BOTH(2)
-BOTH(3)
-BOTH(4)
-#if ROWS > 4
-BOTH(5)
-BOTH(6)
-#endif
-#if ROWS > 6
-BOTH(7)
-BOTH(8)
-BOTH(9) BOTH(10) BOTH(11) BOTH(12)
-#endif
-#undef BOTH
+EACH_ROWS(X)
+#undef X
 
-#define BOTH(rows) {multiply_##rows##_1, multiply_##rows##_2},
-    static const multiply_fn multipliers[ROWS + 1][2] = {{NULL, NULL},
-                                                         BOTH(1) BOTH(2) BOTH(3) BOTH(4)
-#if ROWS > 4
-                                                             BOTH(5) BOTH(6)
-#endif
-#if ROWS > 6
-                                                                 BOTH(7) BOTH(8) BOTH(9) BOTH(10)
-                                                                     BOTH(11) BOTH(12)
-#endif
-};
-#undef BOTH
+#define X(rows) multiply_##rows,
+static const multiply_fn multipliers[ROWS + 1] = {NULL, EACH_ROWS(X)};
+#undef X
 
 /* `count` tiles of place p and one panel of output channels. */
 static void multiply_panel(const winograd *w, int64_t group, int64_t p, int64_t panel,
@@ -234,8 +223,8 @@ static void multiply_panel(const winograd *w, int64_t group, int64_t p, int64_t 
         bool two = channels - from > LANES;
         for (int64_t i = 0; i < pieces; i++) { /* of nearly equal size */
             int64_t first = count * i / pieces, rows = count * (i + 1) / pieces - first;
-            multipliers[rows][two](depth, v + first * w->v_tile, w->v_tile, b + from,
-                                   m + first * w->m_tile + from, w->m_tile);
+            multipliers[rows](depth, v + first * w->v_tile, w->v_tile, b + from,
+                              m + first * w->m_tile + from, w->m_tile, two);
         }
     }
 }
