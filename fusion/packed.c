@@ -9,31 +9,13 @@
  */
 #include "core/packed.h"
 #include "core/derive.h"
+#include "fusion/panels.h"
 #include "fusion/passes.h"
 #include "fusion/post_ops.h"
 #include "fusion/rewrite.h"
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
-
-/* [n, k] to [panels, k, TN_PANEL] */
-static tenon_status pack(const tenon_view *from, const void *user, tenon_tensor **out) {
-    int64_t n = from->shape[0], k = from->shape[1], row = from->strides[0];
-    int64_t shape[3] = {tn_packed_panels(n), k, TN_PANEL};
-    const float *w = from->data;
-    tenon_tensor *made;
-    (void)user;
-    TN_TRY(tenon_tensor_create(TENON_FLOAT32, 3, shape, &made));
-    float *to = made->view.data;
-    for (int64_t i = 0; i < n; i += TN_PANEL, to += k * TN_PANEL) {
-        int64_t count = n - i < TN_PANEL ? n - i : TN_PANEL;
-        for (int64_t j = 0; j < k; j++)
-            for (int64_t c = 0; c < count; c++)
-                to[j * TN_PANEL + c] = w[(i + c) * row + j * from->strides[1]];
-    }
-    *out = made;
-    return TENON_OK;
-}
 
 /* ---- Strassen's product ----
  *
@@ -116,9 +98,9 @@ static tenon_status rewrite(tenon_graph *graph, tenon_node *node) {
     tenon_tensor *tensor;
     tenon_value *weight;
     bool halved;
-    int64_t columns = plain->shape[0];
+    int64_t columns = plain->shape[0], panels = tn_packed_panels(columns);
     TN_TRY(choose_halved(plain, rows_of(node), &halved));
-    TN_TRY(tn_tensor_derive(plain->tensor, "packed", pack, NULL, &tensor));
+    TN_TRY(tn_tensor_derive(plain->tensor, "packed", tn_pack_panels, &panels, &tensor));
     TN_TRY(tn_graph_new_constant(graph, plain->name, tensor, &weight));
     tn_post_ops post = tn_post_ops_of(node);
     return tn_fuse(TN_OP_packed_linear, &post,

@@ -4,20 +4,19 @@
 #include "fusion/rewrite.h"
 #include <string.h>
 
-/* [n, ...] to [panels, k, TN_PANEL], where k counts all but the first dimension */
-static tenon_status pack(const tenon_view *from, const void *user, tenon_tensor **out) {
+tenon_status tn_pack_panels(const tenon_view *from, const void *panels, tenon_tensor **out) {
     int64_t n = from->shape[0], k = tenon_view_numel(from) / n;
-    int64_t shape[3] = {(n + TN_PANEL - 1) / TN_PANEL, k, TN_PANEL};
+    int64_t row = from->strides[0], inner = from->rank == 2 ? from->strides[1] : 1;
+    int64_t shape[3] = {*(const int64_t *)panels, k, TN_PANEL};
     const float *w = from->data;
     tenon_tensor *made;
-    (void)user;
     TN_TRY(tenon_tensor_create(TENON_FLOAT32, 3, shape, &made));
     float *to = made->view.data;
     for (int64_t i = 0; i < n; i += TN_PANEL, to += k * TN_PANEL) {
         int64_t count = n - i < TN_PANEL ? n - i : TN_PANEL;
         for (int64_t j = 0; j < k; j++)
             for (int64_t c = 0; c < count; c++)
-                to[j * TN_PANEL + c] = w[(i + c) * k + j];
+                to[j * TN_PANEL + c] = w[(i + c) * row + j * inner];
     }
     *out = made;
     return TENON_OK;
@@ -25,7 +24,8 @@ static tenon_status pack(const tenon_view *from, const void *user, tenon_tensor 
 
 tenon_status tn_packed_weight(const tenon_value *weight, tenon_value **out) {
     tenon_tensor *tensor;
-    TN_TRY(tn_tensor_derive(weight->tensor, "panels", pack, NULL, &tensor));
+    int64_t panels = (weight->shape[0] + TN_PANEL - 1) / TN_PANEL;
+    TN_TRY(tn_tensor_derive(weight->tensor, "panels", tn_pack_panels, &panels, &tensor));
     return tn_graph_new_constant(weight->graph, weight->name, tensor, out);
 }
 
