@@ -9,6 +9,7 @@
  */
 #include "core/packed.h"
 #include "core/derive.h"
+#include "fusion/choose.h"
 #include "fusion/panels.h"
 #include "fusion/passes.h"
 #include "fusion/post_ops.h"
@@ -50,32 +51,36 @@ static tenon_status compare_pairs(const tenon_view *from, const void *user, teno
     return TENON_OK;
 }
 
-/* Measured on AVX-512: below these sizes what it adds takes as long as what it saves. */
-#define MIN_HALVED_ROWS 32
-#define MIN_HALVED_DEPTH 192
-
-static tenon_status choose_halved(const tenon_value *weight, int64_t rows, bool *halved) {
-    tenon_tensor *alike;
-    int64_t k = weight->shape[1];
-    *halved = false;
-    if (rows < MIN_HALVED_ROWS || k < MIN_HALVED_DEPTH || k % 2 ||
-        tn_packed_panels(weight->shape[0]) < TN_PAIRS)
-        return TENON_OK;
-    TN_TRY(tn_tensor_derive(weight->tensor, "packed pairs", compare_pairs, NULL, &alike));
-    *halved = *(const uint8_t *)alike->view.data;
-    tenon_tensor_destroy(&alike);
+static tenon_status are_alike(const tenon_value *weight, bool *alike) {
+    tenon_tensor *truth;
+    TN_TRY(tn_tensor_derive(weight->tensor, "packed pairs", compare_pairs, NULL, &truth));
+    *alike = *(const uint8_t *)truth->view.data;
+    tenon_tensor_destroy(&truth);
     return TENON_OK;
 }
 
-/* ---- The pass ---- */
+/* ---- The choice ---- */
 
-/* With a few rows memory is what a product waits for, however it is packed; with few products a
- * partition is as fast. */
+/* In the order of their names. */
+enum { ONEDNN, PACKED, HALVED };
+static const char *const ways[] = {"oneDNN", "packed", "Strassen"};
+
+/* Measured on AVX-512: with a few rows memory is what a product waits for, however it is packed;
+ * with few products a partition is as fast; and below some sizes what Strassen's method adds takes
+ * as long as what it saves. */
 #define MIN_ROWS 8
 #define MIN_PRODUCTS 1048576.0
+#define MIN_HALVED_ROWS 32
+#define MIN_HALVED_DEPTH 192
+/* What measuring may choose begins lower. */
+#define LEAST_PRODUCTS 131072.0
 
 static int64_t rows_of(const tenon_node *node) {
     return tn_value_numel(node->outputs[0]) / tn_arg_value(node, 1)->shape[0];
+}
+
+static double products_of(const tenon_node *node) {
+    return (double)tn_value_numel(node->outputs[0]) * (double)tn_arg_value(node, 1)->shape[1];
 }
 
 static bool fits(const tenon_node *node) {
@@ -89,30 +94,55 @@ static bool fits(const tenon_node *node) {
         (bias &&
          (bias->rank != 1 || bias->dtype != TENON_FLOAT32 || bias->shape[0] != weight->shape[0])))
         return false;
-    return rows_of(node) >= MIN_ROWS &&
-           (double)tn_value_numel(y) * (double)weight->shape[1] >= MIN_PRODUCTS;
+    return products_of(node) >= LEAST_PRODUCTS;
 }
 
-static tenon_status rewrite(tenon_graph *graph, tenon_node *node) {
+static bool may_halve(const tenon_node *node) {
+    const tenon_value *weight = tn_arg_value(node, 1);
+    return rows_of(node) >= MIN_HALVED_ROWS && weight->shape[1] >= MIN_HALVED_DEPTH &&
+           weight->shape[1] % 2 == 0 && tn_packed_panels(weight->shape[0]) >= TN_PAIRS;
+}
+
+static tenon_status rewrite(tenon_graph *graph, tenon_node *node, int way) {
     const tenon_value *plain = tn_arg_value(node, 1);
     tenon_tensor *tensor;
     tenon_value *weight;
-    bool halved;
     int64_t columns = plain->shape[0], panels = tn_packed_panels(columns);
-    TN_TRY(choose_halved(plain, rows_of(node), &halved));
     TN_TRY(tn_tensor_derive(plain->tensor, "packed", tn_pack_panels, &panels, &tensor));
     TN_TRY(tn_graph_new_constant(graph, plain->name, tensor, &weight));
     tn_post_ops post = tn_post_ops_of(node);
     return tn_fuse(TN_OP_packed_linear, &post,
                    TN_ARGS(node->args[0], VAL(weight), node->args[2],
-                           post.residual ? VAL(post.residual) : NIL, INT(columns), BOO(halved)));
+                           post.residual ? VAL(post.residual) : NIL, INT(columns),
+                           BOO(way == HALVED)));
 }
+
+static tenon_status choose(tenon_graph *graph, tenon_node *node, int *way) {
+    bool pays = rows_of(node) >= MIN_ROWS && products_of(node) >= MIN_PRODUCTS, halves = false;
+    if (may_halve(node) && (pays || graph->chooser))
+        TN_TRY(are_alike(tn_arg_value(node, 1), &halves));
+    int usual = !pays ? ONEDNN : halves ? HALVED : PACKED;
+    tn_post_ops post = tn_post_ops_of(node);
+    return tn_choose(graph,
+                     &(tn_choice){.nodes = post.nodes,
+                                  .node_count = post.count,
+                                  .ways = ways,
+                                  .way_count = halves ? HALVED + 1 : PACKED + 1,
+                                  .usual = usual,
+                                  .apply = rewrite},
+                     way);
+}
+
+/* ---- The pass ---- */
 
 tenon_status tn_pass_packed(tenon_graph *graph, bool *changed) {
     for (tenon_node *node = graph->first; node; node = tenon_node_next(node)) {
-        if (!fits(node))
+        int way = ONEDNN;
+        if (fits(node))
+            TN_TRY(choose(graph, node, &way));
+        if (way == ONEDNN)
             continue;
-        TN_TRY(rewrite(graph, node));
+        TN_TRY(rewrite(graph, node, way));
         *changed = true;
     }
     return TENON_OK;

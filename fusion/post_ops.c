@@ -120,6 +120,7 @@ tenon_status tn_fuse(enum tn_op_id op, const tn_post_ops *post, const tenon_arg 
     TN_TRY(tenon_value_replace(old, fused));
     tenon_node_copy_source(fused->node, last);
     fused->node->name = last->name;
+    fused->node->choice = last->choice;
     for (int i = post->count - 1; i >= 0; i--)
         TN_TRY(tenon_node_erase(post->nodes[i]));
     return TENON_OK;

@@ -140,6 +140,7 @@ static tenon_status run_checked(const tenon_pass *pass, const runner *r, tenon_g
     TN_GOTO(tn_snapshot_take(graph, &snapshot));
     TN_GOTO(call_pass(pass, r, graph, &call));
     TN_GOTO(check_interface(pass, was, graph, call.graph));
+    call.graph->chooser = graph->chooser;
     /* Tenon's own passes say when they changed something; others may forget to. */
     bool changed =
         call.changed || call.graph != graph || (graph->edits != edits && !tn_pass_is_builtin(pass));

@@ -14,6 +14,7 @@
 #include "core/derive.h"
 #include "core/kernel.h"
 #include "core/workers.h"
+#include "fusion/choose.h"
 #include "fusion/panels.h"
 #include "fusion/passes.h"
 #include "fusion/post_ops.h"
@@ -173,10 +174,33 @@ static tenon_status rewrite(tenon_graph *graph, tenon_node *node, const convolut
                            tn_ints(items, v->c.padding, 2), INT(v->c.groups)));
 }
 
+static tenon_status apply(tenon_graph *graph, tenon_node *node, int way) {
+    convolution v;
+    return read(node, &v) ? rewrite(graph, node, &v, 2 * way) : TENON_OK;
+}
+
+static tenon_status choose(tenon_graph *graph, tenon_node *node, const convolution *v, int *tile) {
+    static const char *const ways[] = {"oneDNN", "Winograd 2x2", "Winograd 4x4"};
+    int way;
+    tn_post_ops post = tn_post_ops_of(node);
+    TN_TRY(tn_choose(graph,
+                     &(tn_choice){.nodes = post.nodes,
+                                  .node_count = post.count,
+                                  .ways = ways,
+                                  .way_count = TN_COUNT(ways),
+                                  .usual = choose_tile(v) / 2,
+                                  .apply = apply},
+                     &way));
+    *tile = 2 * way;
+    return TENON_OK;
+}
+
 tenon_status tn_pass_winograd(tenon_graph *graph, bool *changed) {
     for (tenon_node *node = graph->first; node; node = tenon_node_next(node)) {
         convolution v;
-        int tile = node->output_count == 1 && read(node, &v) ? choose_tile(&v) : 0;
+        int tile = 0;
+        if (node->output_count == 1 && read(node, &v))
+            TN_TRY(choose(graph, node, &v, &tile));
         if (!tile)
             continue;
         TN_TRY(rewrite(graph, node, &v, tile));

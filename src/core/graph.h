@@ -57,6 +57,7 @@ struct tenon_node {
     const tn_source *source;
     const char *reason; /* why it runs where it runs, for `tenon explain`; NULL until then */
     int reason_kind;    /* tenon_reason (explain.h) */
+    const char *choice; /* what a chooser told of the way that computes it; NULL: nothing */
     int64_t mark;       /* free for a pass */
     uint32_t born;      /* graph->clock when it was made */
     bool erased;
@@ -105,6 +106,7 @@ struct tenon_graph {
     uint64_t edits;                          /* grows with every change of nodes, uses and values */
     struct tn_record *records, *last_record; /* what passes did (record.c) */
     int32_t record_count;
+    struct tn_chooser *chooser; /* whom passes ask (fusion/choose.h); NULL: nobody. Not copied. */
 };
 
 static inline bool tn_is_symbolic(const tenon_graph *graph) {
@@ -142,6 +144,8 @@ tenon_status tn_graph_add_constraint(tenon_graph *graph, const tn_expr *expr, in
                                      int64_t max);
 const tn_source *tn_graph_source(tenon_graph *graph, const char *module_path,
                                  const char *stack_trace);
+/* As tenon_graph_print, with the elements of constants that have at most so many. */
+tenon_status tn_graph_print(const tenon_graph *graph, int64_t elements, char **out);
 /* Replaces argument `index` of a node, with its uses. */
 tenon_status tn_node_set_arg(tenon_node *node, int index, const tenon_arg *arg);
 /* Enters the values of node->args into their use lists, and takes them out again. */

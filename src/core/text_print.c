@@ -13,6 +13,7 @@ typedef struct printer {
     const tenon_graph *graph;
     tn_text *out;
     const char **symbols; /* names by index */
+    int64_t elements;     /* of a constant that is printed in full, at most */
 } printer;
 
 static void print_bound(tn_text *out, int64_t bound) {
@@ -104,7 +105,7 @@ static void print_constant(printer *p, const tenon_value *value) {
     tn_text_add(p->out, ": ");
     print_type(p, value);
     const tenon_view *view = tenon_tensor_view(value->tensor);
-    if (tenon_view_numel(view) <= ELEMENTS_SHOWN)
+    if (tenon_view_numel(view) <= p->elements)
         print_elements(p->out, view);
     else
         tn_text_add(p->out, " = ...");
@@ -244,8 +245,12 @@ static void print_graph(printer *p) {
 }
 
 tenon_status tenon_graph_print(const tenon_graph *graph, char **out) {
+    return tn_graph_print(graph, ELEMENTS_SHOWN, out);
+}
+
+tenon_status tn_graph_print(const tenon_graph *graph, int64_t elements, char **out) {
     tn_text text = {0};
-    printer p = {graph, &text, NULL};
+    printer p = {.graph = graph, .out = &text, .elements = elements};
     p.symbols = calloc((size_t)graph->symbol_count + 1, sizeof *p.symbols);
     if (!p.symbols)
         return tn_no_memory();
