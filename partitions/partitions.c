@@ -16,6 +16,10 @@ bool tn_map_none(tn_builder *b, tenon_node *node) {
 }
 
 bool tn_map_chosen(tn_builder *b, tenon_node *node) {
+    if (node->choice)
+        return tn_refuse(b, TENON_REASON_KERNEL_PASS,
+                         "a pass chose this kernel of Tenon's (%s) for it: %s", node->op->name,
+                         node->choice);
     return tn_refuse(b, TENON_REASON_KERNEL_PASS,
                      "a pass chose this kernel of Tenon's (%s) for it, as the faster one",
                      node->op->name);

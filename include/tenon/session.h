@@ -65,6 +65,14 @@ typedef struct tenon_session_options {
     tenon_fpmath fpmath; /* beside precision FP32; with BF16 few float32 products are left */
     bool split_ops; /* each node is a step by itself, nothing is fused: slower, to profile what each
                        costs alone */
+    /* NULL: where several kernels can compute an op, rules from its sizes choose. A path: the one
+     * that is the fastest here, among Tenon's and oneDNN's, is found out when shapes are compiled,
+     * by running each on random data, and kept in that file for all sessions and processes; ""
+     * means $XDG_CACHE_HOME/tenon/choices.json, or that in ~/.cache. Compiling takes longer by up
+     * to about a second for each op that the file does not know. A file that cannot be used is left
+     * alone, with a warning in the log. With dry_run the file is read, and nothing is measured.
+     * docs/performance.md has more. */
+    const char *tune;
 } tenon_session_options;
 
 typedef struct tenon_session tenon_session;

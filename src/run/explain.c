@@ -105,11 +105,15 @@ static void describe(const tn_plan *plan, const tn_step *step, tenon_step_info *
         .input_count = step->read_count,
         .output_count = step->written_count,
         .boundary_count = count_boundaries(plan, step),
+        .choice = "",
     };
     out->reason_kind = reason_of(step, &out->reason);
     out->nodes = (const tenon_node *const *)nodes_of(step, &out->node_count);
-    for (int i = 0; i < out->node_count; i++)
+    for (int i = 0; i < out->node_count; i++) {
         out->flops += tn_node_flops(out->nodes[i]);
+        if (!*out->choice && out->nodes[i]->choice)
+            out->choice = out->nodes[i]->choice;
+    }
     for (int i = 0; i < step->read_count; i++) {
         int64_t bytes = bytes_of(plan, step, step->read[i]);
         out->read_bytes += bytes;
@@ -269,7 +273,9 @@ tenon_status tenon_session_get_node(const tenon_session *session, const tenon_no
         return tn_fail(TENON_INVALID_ARGUMENT, "node '%s' is not of the plan's graph", node->name);
     int index = plan->step_of[node->order];
     const tn_step *step = index < 0 ? NULL : &plan->steps[index];
-    tenon_node_info info = {.step = index, .flops = step ? tn_node_flops(node) : 0};
+    tenon_node_info info = {.step = index,
+                            .flops = step ? tn_node_flops(node) : 0,
+                            .choice = node->choice ? node->choice : ""};
     if (!step) {
         info.reason_kind = (tenon_reason)node->reason_kind;
         info.reason = node->reason ? node->reason : "";

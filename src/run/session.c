@@ -6,6 +6,7 @@
 #include "fusion/bf16.h"
 #include "fusion/pipeline.h"
 #include "run/threads.h"
+#include "run/tune.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,8 +79,9 @@ static tenon_status take_options(tenon_session *session, const tenon_session_opt
                            "session options: isa is '%s', not one of baseline, avx2, avx512",
                            options->isa);
         isa = cap < isa ? cap : isa;
-        options->isa = NULL; /* the caller's string need not live on */
+        options->isa = NULL; /* the caller's strings need not live on */
     }
+    options->tune = NULL;
     if (options->threads == 0)
         options->threads = tn_threads_available();
     if (options->max_shapes == 0)
@@ -124,6 +126,16 @@ static tenon_status find_states(tenon_session *session) {
     session->plan_options.states = session->states;
     session->plan_options.state_count = session->state_count;
     return TENON_OK;
+}
+
+static tenon_status make_tuner(tenon_session *session, const char *path) {
+    size_t bytes = 0;
+    for (int32_t i = 0; i < session->graph->constant_count; i++) {
+        const tenon_view *view = &session->graph->constants[i]->tensor->view;
+        bytes += (size_t)tenon_view_numel(view) * tenon_dtype_size(view->dtype);
+    }
+    return tn_tuner_create(path, &session->plan_options, session->options.keep_denormals, bytes,
+                           &session->tuner);
 }
 
 typedef struct job {
@@ -196,6 +208,8 @@ tenon_status tenon_session_create(const tenon_graph *graph, const tenon_session_
         TN_GOTO(tn_fail(TENON_INVALID_GRAPH,
                         "a pass changed the number of inputs or outputs of '%s'", graph->name));
     TN_GOTO(find_states(session));
+    if (options && options->tune)
+        TN_GOTO(make_tuner(session, options->tune));
     if (tn_is_symbolic(session->graph) || has_numbers(session->graph))
         TN_GOTO(tn_partition_family_create(&session->plan_options.family));
     else
@@ -229,6 +243,7 @@ void tn_session_drop(tenon_session *session) {
     for (int32_t i = 0; i < session->plan_count; i++)
         tn_plan_drop(&session->plans[i]);
     tn_plan_drop(&session->latest);
+    tn_tuner_destroy(&session->tuner);
     tn_partition_family_destroy(&session->plan_options.family);
     for (int32_t i = 0; session->graph && i < session->graph->constant_count; i++)
         trim_derived(session->graph->constants[i]);
@@ -293,8 +308,12 @@ static void keep_plan(tenon_session *session, tn_plan *plan) {
 
 static tenon_status compile(void *user) {
     job *j = user;
+    tn_tuner *tuner = j->session->tuner;
+    j->graph->chooser = tuner ? &tuner->chooser : NULL;
     TN_TRY(tn_passes_run(passes_of(j->session), TENON_PASS_SHAPES, &j->graph, j->inputs,
                          j->session->graph->input_count));
+    if (tuner)
+        tn_tune_save(&tuner->file);
     tn_graph_drop_dead(j->graph); /* kernels need memory for what they give */
     tn_graph_drop_constants(j->graph);
     return tn_plan_create(j->graph, j->inputs, &j->session->plan_options, &j->plan);

@@ -10,7 +10,8 @@ struct tenon_session {
     tenon_session_options options;
     tenon_passes *passes; /* a pipeline of its own; NULL: the caller's */
     tn_plan_options plan_options;
-    const char **states; /* names of the graph's buffers */
+    struct tn_tuner *tuner; /* chooses kernels by measurement; NULL: rules do */
+    const char **states;    /* names of the graph's buffers */
     tenon_value **state_values;
     int32_t state_count;
     bool *written;           /* by state: some run may change it */
