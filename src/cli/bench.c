@@ -499,6 +499,7 @@ int cli_bench(int argc, const char **argv) {
          "size of a symbol, for models with open sizes", "SYMBOL=N"},
         {"backend", 0, POPT_ARG_STRING, &b.compile.backend, 0,
          "auto, onednn or reference (default auto)", "BACKEND"},
+        CLI_TUNE_OPTIONS(b.compile),
         CLI_PASS_OPTIONS,
         {"help", 'h', POPT_ARG_NONE, NULL, CLI_OPTION_HELP, "this text", NULL},
         POPT_TABLEEND};

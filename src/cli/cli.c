@@ -135,6 +135,7 @@ int cli_compile_check(cli_compile *compile) {
     options->fpmath = bf16 ? TENON_FPMATH_BF16 : TENON_FPMATH_STRICT;
     options->threads = compile->threads;
     options->passes = compile->passes;
+    options->tune = compile->tune_file ? compile->tune_file : compile->tune ? "" : NULL;
     return CLI_OK;
 }
 
@@ -156,6 +157,7 @@ void cli_compile_free(cli_compile *compile) {
     free(compile->backend);
     free(compile->precision);
     free(compile->fpmath);
+    free(compile->tune_file);
     tenon_passes_destroy(&compile->passes);
 }
 

@@ -48,8 +48,8 @@ int cli_integer(const char *option, const char *text, long long min, long long m
 typedef struct cli_compile {
     cli_pairs dims;   /* --dim */
     cli_pairs inputs; /* --input */
-    char *backend, *precision, *fpmath;
-    int threads;
+    char *backend, *precision, *fpmath, *tune_file;
+    int threads, tune;
     tenon_passes *passes;          /* NULL: no option changed the default */
     tenon_session_options options; /* from the above, by cli_compile_check */
 } cli_compile;
@@ -95,6 +95,13 @@ enum {
         "draw-after", 0, POPT_ARG_STRING, NULL, CLI_OPTION_DRAW_AFTER,                            \
             "draw the graph after a pass", "PASS=FILE.svg"                                        \
     }
+#define CLI_TUNE_OPTIONS(c)                                                                     \
+    {"tune",    0, POPT_ARG_NONE,                                                               \
+     &(c).tune, 0, "choose kernels by measurement, kept in $XDG_CACHE_HOME/tenon/choices.json", \
+     NULL},                                                                                     \
+    {                                                                                           \
+        "tune-file", 0, POPT_ARG_STRING, &(c).tune_file, 0, "the same, kept in FILE", "FILE"    \
+    }
 #define CLI_COMPILE_OPTIONS(c)                                                                       \
     {"dim",           0,                                                                             \
      POPT_ARG_STRING, NULL,                                                                          \
@@ -108,7 +115,7 @@ enum {
          &(c).fpmath, 0, "strict or bf16: how float32 products multiply (default strict)",           \
          "MODE"},                                                                                    \
         {"threads", 0, POPT_ARG_INT, &(c).threads, 0, "threads (default: one for each core)", "N"},  \
-        CLI_PASS_OPTIONS
+        CLI_TUNE_OPTIONS(c), CLI_PASS_OPTIONS
 
 /* Takes an option that these macros, or --input, declare. */
 int cli_take_option(cli_compile *compile, int option, const char *text);

@@ -111,6 +111,8 @@ static int add_steps(const report *r, cJSON *to) {
         for (int n = 0; n < info->node_count; n++)
             add_name(nodes, report_name(info->nodes[n]));
         add_reason(step, info->reason_kind, info->reason);
+        if (*info->choice)
+            cJSON_AddStringToObject(step, "choice", info->choice);
         cJSON_AddNumberToObject(step, "read_bytes", (double)info->read_bytes);
         cJSON_AddNumberToObject(step, "weight_bytes", (double)info->weight_bytes);
         cJSON_AddNumberToObject(step, "written_bytes", (double)info->written_bytes);

@@ -163,6 +163,8 @@ static void print_group(const report *r, const report_step *const *steps, int co
     print_result(r, step, count);
     print_costs(steps, count);
     printf("      why: %s%s\n", step->info.reason, count > 1 ? " (the first)" : "");
+    if (!strstr(step->info.reason, step->info.choice))
+        printf("      chosen: %s\n", step->info.choice);
     print_measured(step);
 }
 

@@ -199,6 +199,25 @@ START_TEST(explain_tells_the_plan) {
 }
 END_TEST
 
+START_TEST(choices_are_measured_and_told) {
+    write_file("c.txt", "graph g { input %x: float32[1, 16, 12, 12]\n"
+                        "const %w: float32[16, 16, 3, 3] = random(7, -0.3, 0.3)\n"
+                        "%y = aten.convolution(%x, %w, none, [1, 1], [1, 1], [1, 1], false, "
+                        "[0, 0], 1)\noutput \"y\" = %y }");
+    WORKS("explain c.txt --tune-file choices.json");
+    ck_assert_ptr_null(strstr(out, "by measurement"));
+    WORKS("run c.txt --random 1 --tune-file choices.json");
+    WORKS("explain c.txt --tune-file choices.json --json c.json");
+    SAYS(out, " by measurement: oneDNN ");
+    char text[1 << 16];
+    read_file("c.json", text, sizeof text);
+    SAYS(text, "\"choice\":\"");
+    write_file("choices.json", "[]");
+    WORKS_LOUDLY("bench c.txt --no-peaks --rounds 1 --niter 1 --tune-file choices.json",
+                 "it holds something else");
+}
+END_TEST
+
 START_TEST(ops_are_listed) {
     WORKS("ops");
     SAYS(out, "aten.convolution");
@@ -369,6 +388,7 @@ int main(void) {
     tcase_add_test(tests, numbers_and_other_dtypes);
     tcase_add_test(tests, info_tells_the_model);
     tcase_add_test(tests, explain_tells_the_plan);
+    tcase_add_test(tests, choices_are_measured_and_told);
     tcase_add_test(tests, ops_are_listed);
     tcase_add_test(tests, profile_prints_tables);
     tcase_add_test(tests, profile_refuses);
