@@ -7,6 +7,7 @@
 typedef struct conversion {
     tn_load_fn load;
     tn_store_fn store;
+    int64_t from_size, to_size;
 } conversion;
 
 /* Other dtypes, by way of a class that holds what both can hold. */
@@ -143,8 +144,48 @@ MOVE(uint16_t)
 MOVE(uint32_t)
 MOVE(uint64_t)
 
+typedef void (*move_row_fn)(char *to, int64_t to_stride, const char *from, int64_t from_stride,
+                            int64_t n);
+static const move_row_fn row_moves[] = {[1] = move_row_uint8_t,
+                                        [2] = move_row_uint16_t,
+                                        [4] = move_row_uint32_t,
+                                        [8] = move_row_uint64_t};
+
+/* A conversion of a transpose: what is packed in the input is converted in runs, and then dealt to
+ * the rows of the output, some rows at a time, which stay in cache until they are whole. */
+static void convert_across(char *const *data, const int64_t *inner, const int64_t *outer, int64_t n,
+                           int64_t rows, void *user) {
+    const conversion *by = user;
+    enum { ROWS = 64 };
+    _Alignas(64) char buffer[ROWS * sizeof(int64_t)], converted[ROWS * sizeof(int64_t)];
+    if (outer[1] != by->from_size || rows == 1) {
+        convert(data, inner, outer, n, rows, user);
+        return;
+    }
+    for (int64_t row = 0; row < rows; row += ROWS) {
+        int64_t count = rows - row < ROWS ? rows - row : ROWS;
+        for (int64_t i = 0; i < n; i++) {
+            by->load(buffer, data[1] + row * outer[1] + i * inner[1], by->from_size, count);
+            by->store(converted, by->to_size, buffer, count);
+            row_moves[by->to_size](data[0] + row * outer[0] + i * inner[0], outer[0], converted,
+                                   by->to_size, count);
+        }
+    }
+}
+
+/* In a transpose the dimension along which the input is packed goes next to the one along which
+ * the output is. Whether it is one. */
+static bool order_transpose(tn_iter *it, int64_t size) {
+    if (it->strides[1][0] == size || it->strides[1][0] == 0)
+        return false;
+    for (int d = 1; d < it->rank; d++)
+        if (it->strides[1][d] == size && it->shape[d] > 1)
+            tn_iter_swap(it, 1, d);
+    return true;
+}
+
 void TN_K(copy_view)(int threads, const tenon_view *out, const tenon_view *in) {
-    int64_t size = (int64_t)tenon_dtype_size(out->dtype);
+    int64_t size = (int64_t)tenon_dtype_size(in->dtype);
     tn_iter it;
     tn_iter_begin(&it, out->rank, out->shape);
     tn_iter_add(&it, out);
@@ -154,17 +195,12 @@ void TN_K(copy_view)(int threads, const tenon_view *out, const tenon_view *in) {
         return;
     if (out->dtype != in->dtype) {
         tn_class class = class_between(in->dtype, out->dtype);
-        conversion by = {TN_K(load)[class][in->dtype], TN_K(store)[class][out->dtype]};
-        tn_iter_run(&it, threads, 1, convert, &by);
+        conversion by = {TN_K(load)[class][in->dtype], TN_K(store)[class][out->dtype], size,
+                         (int64_t)tenon_dtype_size(out->dtype)};
+        tn_iter_run(&it, threads, 1, order_transpose(&it, size) ? convert_across : convert, &by);
         return;
     }
-    /* A transpose: the dimension along which the input is packed goes next to the one along which
-     * the output is. */
-    if (it.strides[1][0] != size && it.strides[1][0] != 0) {
-        for (int d = 1; d < it.rank; d++)
-            if (it.strides[1][d] == size && it.shape[d] > 1)
-                tn_iter_swap(&it, 1, d);
-    }
+    order_transpose(&it, size);
     static const tn_iter_loop moves[] = {
         [1] = move_uint8_t, [2] = move_uint16_t, [4] = move_uint32_t, [8] = move_uint64_t};
     tn_iter_run(&it, threads, 1, moves[size], NULL);
