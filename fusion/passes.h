@@ -58,6 +58,8 @@
     X("layout", layout, SHAPES, OPTIONAL, "pads norms attention spatial views_last repair",        \
       "images around convolutions become channels-last")                                           \
     X("winograd", winograd, SHAPES, KERNEL, "layout", "3x3 convolutions become Winograd's")        \
+    X("parts", parts, SHAPES, KERNEL, "layout spatial",                                            \
+      "images of parts: shuffled cats, batch norm of cats, split attention become one op")         \
     X("packed", packed, SHAPES, KERNEL, "layout", "linear layers take packed weights")             \
     X("depthwise", depthwise, SHAPES, KERNEL, "layout",                                            \
       "convolutions of single channels, with what is around them, become one op")                  \

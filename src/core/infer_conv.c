@@ -296,6 +296,77 @@ tenon_status tn_infer_scaled_convolution(tn_infer *infer) {
     return TENON_OK;
 }
 
+/* ---- Images of parts ---- */
+
+static bool is_image(const tn_meta *meta) {
+    return meta->dtype == TENON_FLOAT32 && meta->rank == 4;
+}
+
+/* A cat along the channels, of images. */
+static tenon_status joined_images(tn_infer *infer, bool alike) {
+    int count = tn_infer_length(infer, 0);
+    tn_meta in, *out = &infer->out[0];
+    if (count == 0)
+        return tn_infer_fail(infer, "needs at least one image");
+    for (int i = 0; i < count; i++) {
+        if (infer->node->args[0].as.list[i].kind != TENON_ARG_VALUE ||
+            !tn_infer_item(infer, 0, i, &in) || !is_image(&in))
+            return tn_infer_fail(infer, "item %d must be a float32 image", i);
+        int64_t channels = i ? out->shape[1] : 0, first = i ? out->shape[1] / i : in.shape[1];
+        if (i && (in.shape[0] != out->shape[0] || memcmp(in.shape + 2, out->shape + 2, 16) != 0 ||
+                  (alike && in.shape[1] != first)))
+            return tn_infer_fail(infer, "item %d has another size than the ones before", i);
+        *out = in;
+        if (!tn_add(channels, in.shape[1], &out->shape[1]))
+            return tn_infer_fail(infer, "the sum of the channels is too large");
+    }
+    return TENON_OK;
+}
+
+tenon_status tn_infer_interleave(tn_infer *infer) {
+    return joined_images(infer, true);
+}
+
+tenon_status tn_infer_scaled_cat(tn_infer *infer) {
+    tn_activation activation;
+    TN_TRY(joined_images(infer, false));
+    int64_t channels = infer->out[0].shape[1];
+    if (!is_vector(infer, 1, channels) || !is_vector(infer, 2, channels))
+        return tn_infer_fail(infer, "needs a float32 scale and shift of %lld numbers",
+                             (long long)channels);
+    if (!tn_activation_read(infer->node, 3, &activation))
+        return tn_infer_fail(infer, "has no such activation");
+    return TENON_OK;
+}
+
+/* An image of so many groups of channels, as argument `index` says. */
+static tenon_status read_groups(tn_infer *infer, int index, tn_meta *out) {
+    int64_t groups = tn_arg_int(infer->node, index, 0);
+    if (!tn_infer_in(infer, 0, out) || !is_image(out) || out->shape[2] < 1 || out->shape[3] < 1)
+        return tn_infer_fail(infer, "needs a float32 image");
+    if (groups < 1 || out->shape[1] % groups)
+        return tn_infer_fail(infer, "needs groups of equally many channels");
+    out->shape[1] /= groups;
+    return TENON_OK;
+}
+
+tenon_status tn_infer_split_mean(tn_infer *infer) {
+    tn_meta *out = &infer->out[0];
+    TN_TRY(read_groups(infer, 1, out));
+    out->shape[2] = out->shape[3] = 1;
+    return TENON_OK;
+}
+
+tenon_status tn_infer_split_sum(tn_infer *infer) {
+    tn_meta *out = &infer->out[0], scale;
+    TN_TRY(read_groups(infer, 2, out));
+    const int64_t want[] = {out->shape[0], tn_arg_int(infer->node, 2, 0), out->shape[1], 1, 1};
+    if (!tn_infer_in(infer, 1, &scale) || scale.dtype != TENON_FLOAT32 || scale.rank != 5 ||
+        memcmp(scale.shape, want, sizeof want) != 0)
+        return tn_infer_fail(infer, "needs a float32 scale of [batch, groups, channels, 1, 1]");
+    return TENON_OK;
+}
+
 /* conv1d, conv2d, conv3d */
 tenon_status tn_infer_conv_nd(tn_infer *infer) {
     conv_rule rule = {.n = infer->op->params[3].fixed};

@@ -5,8 +5,9 @@
 typedef enum cost {
     MOVES,     /* none: it moves, converts or compares by index */
     ELEMENT,   /* 1 for each element of the result */
-    QUANTIZE,  /* 2 for each: times the scale, plus the zero point */
+    QUANTIZE,  /* 2 for each: times the scale, plus a shift */
     INPUT,     /* 1 for each element of the first operand */
+    SPLIT,     /* 2 for each element of the first operand */
     WINDOW,    /* 1 for each element of each window */
     SOFTMAX,   /* 5 for each element: maximum, difference, exponential, sum, quotient */
     RMS,       /* 5 for each: square, sum, scale, weight, and the mean's share */
@@ -64,6 +65,7 @@ enum {
     of_index_put = MOVES,
     of_index_select = MOVES,
     of_index_write = MOVES,
+    of_interleave = MOVES,
     of_layer_norm = NORM,
     of_linear = DOT,
     of_linspace = MOVES,
@@ -90,12 +92,15 @@ enum {
     of_rnn_relu = RECURRENT,
     of_rnn_tanh = RECURRENT,
     of_roll = MOVES,
+    of_scaled_cat = QUANTIZE,
     of_scaled_convolution = SCALED,
     of_scan = INPUT,
     of_scatter = MOVES,
     of_search = MOVES,
     of_softmax = SOFTMAX,
     of_sort = MOVES,
+    of_split_mean = INPUT,
+    of_split_sum = SPLIT,
     of_squeeze_excitation = SQUEEZE,
     of_take_along_dim = MOVES,
     of_ternary = ELEMENT,
@@ -217,6 +222,8 @@ double tn_node_flops(const tenon_node *node) {
         return 2 * out;
     case INPUT:
         return elements(first);
+    case SPLIT:
+        return 2 * elements(first);
     case WINDOW:
         return window(node, out);
     case SOFTMAX:

@@ -174,6 +174,49 @@ static void mobile_block(rg *g) {
     rg_push(g, x);
 }
 
+/* x [b, r c, h, w] to the sum of its r groups of channels, with weights from their means. */
+static tenon_value *split_attention(rg *g, tenon_value *x, int groups) {
+    int64_t image[5] = {rg_size(x, 0), groups, rg_size(x, 1) / groups, rg_size(x, 2),
+                        rg_size(x, 3)};
+    int64_t scale[5] = {image[0], groups, image[2], 1, 1};
+    tenon_value *v = rg_leak(g, rg_view(g, x, 5, image));
+    tenon_value *m = v ? rg_leak(g, rg_op(g, "sum.dim_IntList", "vL", v, 1, 1)) : NULL;
+    m = m ? rg_op(g, "mean.dim", "vLb", m, 2, 2, 3, rg_chance(g, 90)) : NULL;
+    m = m && rg_rank(m) == 4 ? product_1x1(g, m, groups * image[2]) : NULL;
+    m = m ? rg_view(g, rg_op(g, "sigmoid", "v", m), 5, scale) : NULL;
+    v = m ? rg_leak(g, rg_mul(g, v, m)) : NULL;
+    return v ? rg_op(g, "sum.dim_IntList", "vL", v, 1, rg_chance(g, 90) ? 1 : 2) : NULL;
+}
+
+/* Convolutions' results together: shuffled, normalised, or weighed against each other. */
+static void image_of_parts(rg *g) {
+    int64_t sizes[4] = {rg_int(g, 1, 2), rg_int(g, 3, 24), rg_int(g, 3, 12), rg_int(g, 3, 12)};
+    int64_t channels = rg_chance(g, 50) ? sizes[1] : rg_int(g, 4, 40);
+    tenon_value *x = rg_input(g, TENON_FLOAT32, 4, sizes, 0), *parts[3] = {0}, *y;
+    int count = rg_int(g, 1, 3);
+    for (int i = 0; i < count; i++) {
+        parts[i] = product_1x1(g, x, rg_chance(g, 80) ? channels : rg_int(g, 4, 40));
+        if (parts[i] && rg_chance(g, 50))
+            parts[i] = rg_activate(g, parts[i]);
+        if (!parts[i])
+            return;
+    }
+    if (count > 1 && sizes[1] == channels && rg_chance(g, 30))
+        parts[0] = x;
+    y = count > 1 ? rg_op(g, "cat", "Vi", count, parts, rg_chance(g, 90) ? 1 : -3) : parts[0];
+    y = y ? rg_leak(g, y) : NULL;
+    int what = rg_int(g, 0, 2);
+    if (what == 0 && y) {
+        y = rg_leak(g, batch_norm(g, y));
+        y = y && rg_chance(g, 80) ? rg_activate(g, y) : y;
+    } else if (y && rg_size(y, 1) % count == 0) {
+        y = what == 1 ? rg_op(g, "channel_shuffle", "vi", y, count) : split_attention(g, y, count);
+    }
+    if (y && rg_rank(y) == 4 && rg_chance(g, 60))
+        y = product_1x1(g, rg_leak(g, y), rg_int(g, 2, 40));
+    rg_push(g, y);
+}
+
 static tenon_value *pooled(rg *g, tenon_value *x) {
     bool odd = rg_chance(g, 30);
     int kernel = rg_int(g, 2, 3), stride = rg_int(g, 1, 2), pad = odd ? 1 : 0;
@@ -594,6 +637,7 @@ const rg_motif rg_products[] = {
     {"convolution", convolution, 10},
     {"wide_convolution", wide_convolution, 5},
     {"mobile_block", mobile_block, 3},
+    {"image_of_parts", image_of_parts, 4},
     {"pool", pool, 4},
     {"resize", resize, 3},
     {"linear", linear, 8},

@@ -1,5 +1,5 @@
 /* Depthwise convolutions with what is around them, squeeze-and-excitation and scaled convolutions,
- * whose weights come in panels, against plain loops in double. */
+ * whose weights come in panels, and images of parts, against plain loops in double. */
 #include "core/packed.h"
 #include "suite.h"
 #include "text_node.h"
@@ -290,6 +290,110 @@ START_TEST(scaled_convolutions) {
 }
 END_TEST
 
+/* ---- Images of parts ---- */
+
+typedef struct parts_case {
+    int batch, height, width, channels[4]; /* of each part, up to a 0 */
+    const char *after;                     /* NULL: interleaved */
+    bool channels_last;
+} parts_case;
+
+static int parts_text(const parts_case *c, char *body, size_t size, char *list, int *channels) {
+    int count = 0, at = 0, end = 0;
+    *channels = 0;
+    for (; count < 4 && c->channels[count]; count++) {
+        at +=
+            snprintf(body + at, size - (size_t)at, "const %%x%d: float32[%d, %d, %d, %d] = zeros\n",
+                     count, c->batch, c->channels[count], c->height, c->width);
+        end += sprintf(list + end, "%s%%x%d", count ? ", " : "", count);
+        *channels += c->channels[count];
+    }
+    snprintf(body + at, size - (size_t)at,
+             c->after ? "const %%s: float32[%d] = zeros\nconst %%t: float32[%d] = zeros\n"
+                        "%%y = tenon.scaled_cat([%s], %%s, %%t, \"%s\", -0.5, 0.75)"
+                      : "const %%s: float32[%d] = zeros\nconst %%t: float32[%d] = zeros\n"
+                        "%%y = tenon.interleave([%s])",
+             *channels, *channels, list, c->after);
+    return count;
+}
+
+START_TEST(images_of_parts) {
+    static const parts_case cases[] = {
+        {1, 7, 5, {16, 16}, NULL, true},          {2, 3, 9, {58, 58}, NULL, true},
+        {1, 14, 14, {5, 5}, NULL, true},          {1, 28, 28, {20, 20, 20}, NULL, true},
+        {2, 4, 3, {33, 33}, NULL, false},         {1, 9, 9, {64, 32, 32}, "relu", true},
+        {2, 5, 7, {19, 3, 40, 1}, "clamp", true}, {1, 17, 1, {37}, "silu", true},
+        {1, 28, 28, {24, 24}, "none", false},
+    };
+    const parts_case *c = &cases[_i];
+    char body[2048], list[64];
+    int channels, count = parts_text(c, body, sizeof body, list, &channels);
+    tenon_node *node = parse(body);
+    operands o = fill(11, channels, 0, c->channels_last);
+    double *y = malloc(sizeof *y * (size_t)(c->batch * channels * c->height * c->width));
+    ck_assert_ptr_nonnull(y);
+    int64_t at = 0;
+    for (int b = 0; b < c->batch; b++)
+        for (int k = 0; k < channels; k++)
+            for (int r = 0; r < c->height; r++)
+                for (int x = 0; x < c->width; x++, at++) {
+                    int part = 0, channel = k;
+                    while (c->after && channel >= c->channels[part])
+                        channel -= c->channels[part++];
+                    if (!c->after) {
+                        part = k % count;
+                        channel = k / count;
+                    }
+                    y[at] = pixel(o.v[part], b, channel, r, x);
+                    if (c->after)
+                        y[at] = activated(c->after, y[at] * element(o.v[count], k) +
+                                                        element(o.v[count + 1], k));
+                }
+    check_node(body, node, (double *const[]){y});
+    free(y);
+}
+END_TEST
+
+START_TEST(groups_of_channels) {
+    static const struct {
+        int batch, groups, channels, height, width;
+        bool channels_last;
+    } cases[] = {{1, 2, 32, 14, 14, true},
+                 {2, 2, 70, 5, 7, true},
+                 {1, 4, 9, 13, 21, true},
+                 {3, 1, 17, 1, 1, true},
+                 {1, 3, 40, 6, 6, false}};
+    int groups = cases[_i].groups, channels = cases[_i].channels, batch = cases[_i].batch;
+    int height = cases[_i].height, width = cases[_i].width;
+    int64_t pixels = (int64_t)height * width, planes = (int64_t)batch * channels;
+    double *y = malloc(sizeof *y * (size_t)(planes * pixels));
+    ck_assert_ptr_nonnull(y);
+    for (int means = 0; means < 2; means++) {
+        char body[1024];
+        snprintf(body, sizeof body,
+                 "const %%x: float32[%d, %d, %d, %d] = zeros\n"
+                 "const %%s: float32[%d, %d, %d, 1, 1] = zeros\n%%y = tenon.split_%s %d)",
+                 batch, groups * channels, height, width, batch, groups, channels,
+                 means ? "mean(%x," : "sum(%x, %s,", groups);
+        tenon_node *node = parse(body);
+        operands o = fill(13, channels, 0, cases[_i].channels_last);
+        memset(y, 0, sizeof *y * (size_t)(planes * pixels));
+        for (int64_t i = 0; i < planes * pixels * groups; i++) {
+            int64_t p = i % pixels, k = i / pixels % channels, b = i / pixels / channels / groups;
+            int64_t r = i / pixels / channels % groups;
+            double x = pixel(o.v[0], b, r * channels + k, p / width, p % width);
+            if (means)
+                y[b * channels + k] += x / (double)pixels;
+            else
+                y[(b * channels + k) * pixels + p] +=
+                    x * element(o.v[1], (b * groups + r) * channels + k);
+        }
+        check_node(body, node, (double *const[]){y});
+    }
+    free(y);
+}
+END_TEST
+
 /* ---- What the shape rules refuse ---- */
 
 START_TEST(wrong_arguments_are_refused) {
@@ -320,6 +424,21 @@ START_TEST(wrong_arguments_are_refused) {
         "input %x: float32[1, 8, 9, 9]\ninput %s: float32[1, 8, 1, 1]\n"
         "const %w: float32[1, 8, 32] = zeros\n"
         "%y = tenon.scaled_convolution(%x, %s, %w, none, %x, 9)",
+        /* parts of different sizes */
+        "input %x: float32[1, 8, 9, 9]\ninput %z: float32[1, 8, 9, 8]\n"
+        "%y = tenon.interleave([%x, %z])",
+        "input %x: float32[1, 8, 9, 9]\ninput %z: float32[1, 9, 9, 9]\n"
+        "%y = tenon.interleave([%x, %z])",
+        /* no parts */
+        "input %x: float32[1, 8, 9, 9]\n%y = tenon.interleave([])",
+        /* a shift of other channels than the parts' */
+        "input %x: float32[1, 8, 9, 9]\ninput %s: float32[16]\ninput %t: float32[8]\n"
+        "%y = tenon.scaled_cat([%x, %x], %s, %t)",
+        /* groups that do not come out */
+        "input %x: float32[1, 8, 9, 9]\n%y = tenon.split_mean(%x, 3)",
+        /* a scale without groups */
+        "input %x: float32[1, 8, 9, 9]\ninput %s: float32[1, 8, 1, 1, 1]\n"
+        "%y = tenon.split_sum(%x, %s, 2)",
     };
     char text[1024];
     tenon_graph *made = NULL;
@@ -338,8 +457,10 @@ int main(void) {
     tcase_add_loop_test(tests, depthwise_convolutions, 0, 11);
     tcase_add_loop_test(tests, depthwise_convolutions_keep_nan, 0, 5);
     tcase_add_loop_test(tests, squeeze_excitations, 0, 3);
+    tcase_add_loop_test(tests, images_of_parts, 0, 9);
+    tcase_add_loop_test(tests, groups_of_channels, 0, 5);
     tcase_add_loop_test(tests, scaled_convolutions, 0, 5);
-    tcase_add_loop_test(tests, wrong_arguments_are_refused, 0, 7);
+    tcase_add_loop_test(tests, wrong_arguments_are_refused, 0, 13);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -70,6 +70,12 @@ typedef struct example {
               "%y: float32[1, 6, 5, 5] channels_last = aten.convolution(%z, %p, none, [1, 1], " \
               "[0, 0], [1, 1], false, [0, 0], 1)\n" O("y")
 
+#define PARTS_IN                                                                  \
+    "graph g { input %x: float32[1, 4, 3, 3]\ninput %s: float32[1, 2, 2, 1, 1]\n" \
+    "const %g: float32[8] = full(4)\nconst %m: float32[8] = full(0.5)\n"          \
+    "const %v: float32[8] = full(4)\n%a: float32[1, 4, 3, 3] channels_last = aten.relu(%x)\n"
+#define PARTS_OUT "output \"y\" = %y\noutput \"z\" = %z\noutput \"e\" = %e\noutput \"w\" = %w }"
+
 /* In the order of the list. */
 static const example examples[] = {
     {"functionalize", G("%a = aten.neg(%x)\n%b = aten.relu_(%a)\n" O("a")),
@@ -226,6 +232,25 @@ static const example examples[] = {
           "tenon.winograd_convolution(%x, %u, none, none, 64, [1, 1], 1, \"relu\")") O("y"),
      "graph g { input %x: float32[1, 64, 56, 56]\n" WIDE_W
      "%c: float32[1, 64, 28, 28] channels_last = " WIDE_CONVOLUTION("[2, 2]") "\n" WIDE_RELU},
+    {"parts",
+     PARTS_IN "%c: float32[1, 8, 3, 3] channels_last = aten.cat([%a, %x], 1)\n"
+              "%y: float32[1, 8, 3, 3] channels_last = aten.channel_shuffle(%c, 2)\n"
+              "%d: float32[1, 8, 3, 3] channels_last = aten.cat([%x, %a], 1)\n"
+              "%n: float32[1, 8, 3, 3] channels_last, %p, %q = "
+              "aten._native_batch_norm_legit_no_training(%d, %g, none, %m, %v, 0.1, 0.0)\n"
+              "%z: float32[1, 8, 3, 3] channels_last = aten.relu(%n)\n"
+              "%f = aten.view(%a, [1, 2, 2, 3, 3])\n"
+              "%u: float32[1, 2, 3, 3] channels_last = aten.sum.dim_IntList(%f, [1])\n"
+              "%e = aten.mean.dim(%u, [2, 3], true)\n%k = aten.mul.Tensor(%f, %s)\n"
+              "%w: float32[1, 2, 3, 3] channels_last = aten.sum.dim_IntList(%k, [1])\n" PARTS_OUT,
+     PARTS_IN "const %h: float32[8] = full(2)\nconst %t: float32[8] = full(-1)\n"
+              "%y: float32[1, 8, 3, 3] channels_last = tenon.interleave([%a, %x])\n"
+              "%z: float32[1, 8, 3, 3] channels_last = tenon.scaled_cat([%x, %a], %h, %t, "
+              "\"relu\")\n"
+              "%e = tenon.split_mean(%a, 2)\n"
+              "%w: float32[1, 2, 3, 3] channels_last = tenon.split_sum(%a, %s, 2)\n" PARTS_OUT,
+     PARTS_IN "%c: float32[1, 12, 3, 3] channels_last = aten.cat([%a, %x, %a], 1)\n"
+              "%y: float32[1, 12, 3, 3] channels_last = aten.channel_shuffle(%c, 2)\n" O("y")},
     {"packed",
      TALL TALL_W "%a = aten.linear(%x, %w)\n%b = aten.add.Tensor(%r, %a)\n"
                  "%y = aten.gelu(%b)\n" O("y"),
