@@ -4,6 +4,7 @@
 #define TN_CHOOSE_H
 
 #include "core/graph.h"
+#include <tenon/pass.h>
 
 #define TN_MAX_WAYS 8
 
@@ -27,6 +28,7 @@ typedef struct tn_candidate {
 
 typedef struct tn_chooser tn_chooser;
 struct tn_chooser {
+    const tenon_pass *pass; /* that runs; set around each */
     /* Chooses. `told` gets a clause about it when the choice does not come from the rule. */
     tenon_status (*choose)(tn_chooser *self, const tn_candidate *candidate, int *way,
                            tn_text *told);

@@ -373,13 +373,15 @@ tenon_status tenon_passes_insert_drawing(tenon_passes *passes, const char *name,
     return put(passes, after ? at + 1 : at, &pass);
 }
 
-tenon_status tn_passes_without_kernels(const tenon_passes *passes, tenon_passes **out) {
+/* A copy of the passes for which `keep` is true. */
+static tenon_status copy_some(const tenon_passes *passes,
+                              bool (*keep)(const tenon_pass *, int, int), int at,
+                              tenon_passes **out) {
     tenon_passes *copy;
     TN_TRY(tn_passes_copy(passes, &copy));
     for (int i = tenon_passes_count(copy) - 1; i >= 0; i--) {
-        tenon_status status = tn_pass_is_kernel(tenon_passes_get(copy, i))
-                                  ? tenon_passes_remove_at(copy, i)
-                                  : TENON_OK;
+        tenon_status status =
+            keep(tenon_passes_get(copy, i), i, at) ? TENON_OK : tenon_passes_remove_at(copy, i);
         if (status != TENON_OK) {
             tenon_passes_destroy(&copy);
             return status;
@@ -387,4 +389,22 @@ tenon_status tn_passes_without_kernels(const tenon_passes *passes, tenon_passes 
     }
     *out = copy;
     return TENON_OK;
+}
+
+static bool is_no_kernel(const tenon_pass *pass, int index, int at) {
+    (void)index, (void)at;
+    return !tn_pass_is_kernel(pass);
+}
+
+tenon_status tn_passes_without_kernels(const tenon_passes *passes, tenon_passes **out) {
+    return copy_some(passes, is_no_kernel, 0, out);
+}
+
+static bool is_kernel_behind(const tenon_pass *pass, int index, int at) {
+    return pass->required || (tn_pass_is_kernel(pass) && index > at);
+}
+
+tenon_status tn_passes_kernels_behind(const tenon_passes *passes, const char *name,
+                                      tenon_passes **out) {
+    return copy_some(passes, is_kernel_behind, tenon_passes_find(passes, name), out);
 }

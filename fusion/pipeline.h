@@ -33,5 +33,9 @@ tenon_status tn_passes_run(const tenon_passes *passes, tenon_pass_phase phase, t
 tenon_status tn_passes_copy(const tenon_passes *passes, tenon_passes **out);
 /* The same, without the passes that choose kernels of Tenon's. */
 tenon_status tn_passes_without_kernels(const tenon_passes *passes, tenon_passes **out);
+/* The same, with the pinned and required passes, and of the others only those that choose kernels
+ * and stand behind the pass of that name. */
+tenon_status tn_passes_kernels_behind(const tenon_passes *passes, const char *name,
+                                      tenon_passes **out);
 
 #endif

@@ -3,6 +3,7 @@
 #include "core/graph.h"
 #include "core/profile.h"
 #include "core/text_diff.h"
+#include "fusion/choose.h"
 #include "fusion/passes_list.h"
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,8 @@ static tenon_status call_pass(const tenon_pass *pass, const runner *r, tenon_gra
                               .samples = samples ? samples : r->samples,
                               .sample_count = graph->input_count,
                               .pass = pass};
+    if (graph->chooser)
+        graph->chooser->pass = pass;
     tn_user_enter();
     tn_profile_token token = {0};
     if (tn_profile_on(TN_PROFILE_EVENTS))

@@ -182,7 +182,7 @@ static tenon_status apply(tenon_graph *graph, tenon_node *node, int way) {
 }
 
 static tenon_status choose(tenon_graph *graph, tenon_node *node, const convolution *v, int *tile) {
-    static const char *const ways[] = {"oneDNN", "Winograd 2x2", "Winograd 4x4"};
+    static const char *const ways[] = {"direct", "Winograd 2x2", "Winograd 4x4"};
     int way;
     tn_post_ops post = tn_post_ops_of(node);
     TN_TRY(tn_choose(graph,

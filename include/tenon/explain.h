@@ -196,7 +196,7 @@ typedef struct tenon_node_info {
     char conversion_for[256]; /* who reads it: "aten.view 'v', output 'logits'"; "" if no conversion
                                */
     /* Which of several ways to compute it was chosen by measurement (tenon_session_options.tune),
-     * with the times of all: "Winograd 4x4 by measurement: oneDNN 73.1 us, Winograd 4x4 41.0 us".
+     * with the times of all: "Winograd 4x4 by measurement: direct 73.1 us, Winograd 4x4 41.0 us".
      * "" where a rule chose, or there was no choice. */
     const char *choice;
 } tenon_node_info;

@@ -134,8 +134,8 @@ static tenon_status make_tuner(tenon_session *session, const char *path) {
         const tenon_view *view = &session->graph->constants[i]->tensor->view;
         bytes += (size_t)tenon_view_numel(view) * tenon_dtype_size(view->dtype);
     }
-    return tn_tuner_create(path, &session->plan_options, session->options.keep_denormals, bytes,
-                           &session->tuner);
+    return tn_tuner_create(path, passes_of(session), &session->plan_options,
+                           session->options.keep_denormals, bytes, &session->tuner);
 }
 
 typedef struct job {

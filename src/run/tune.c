@@ -6,6 +6,7 @@
 #include "run/tune.h"
 #include "core/derive.h"
 #include "core/fail.h"
+#include "fusion/pipeline.h"
 #include "run/context.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,9 +34,9 @@ typedef struct contest {
     tn_tuner *tuner;
     const tn_candidate *candidate;
     contender ways[TN_MAX_WAYS];
-    tenon_passes *passes; /* none that choose */
-    tenon_graph *plain;   /* the candidate, way 0 */
-    uint64_t *others;     /* tuner->other_bytes of memory */
+    const tenon_passes *passes; /* what is behind the pass that asks */
+    tenon_graph *plain;         /* the candidate, way 0 */
+    uint64_t *others;           /* tuner->other_bytes of memory */
     tenon_tensor **inputs;
     tenon_view *views, *outputs;
     int rounds;
@@ -200,8 +201,9 @@ static void trim(const tenon_graph *graph) {
         tn_tensor_trim_derived(graph->constants[i]->tensor);
 }
 
-static tenon_status measure(tn_tuner *tuner, const tn_candidate *candidate, tn_tune_entry *entry) {
-    contest c = {.tuner = tuner, .candidate = candidate};
+static tenon_status measure(tn_tuner *tuner, const tn_candidate *candidate,
+                            const tenon_passes *passes, tn_tune_entry *entry) {
+    contest c = {.tuner = tuner, .candidate = candidate, .passes = passes};
     int count = candidate->choice->way_count, usual = candidate->choice->usual, others = 0;
     tenon_status status;
     c.others = malloc(tuner->other_bytes);
@@ -209,7 +211,6 @@ static tenon_status measure(tn_tuner *tuner, const tn_candidate *candidate, tn_t
         return tn_no_memory();
     memset(c.others, 1, tuner->other_bytes);
     TN_GOTO(tn_candidate_graph(candidate, 0, &c.plain));
-    TN_GOTO(tenon_passes_create_minimal(&c.passes));
     TN_GOTO(make_inputs(&c));
     TN_GOTO(open_contender(&c, usual));
     for (int i = 0; i < count; i++)
@@ -227,7 +228,6 @@ error:
     free(c.views);
     free(c.outputs);
     tenon_graph_destroy(&c.plain);
-    tenon_passes_destroy(&c.passes);
     free(c.others);
     return status;
 }
@@ -245,20 +245,50 @@ static void tell(const tn_choice *choice, const tn_tune_entry *entry, tn_text *t
     }
 }
 
+/* What the file has, or gets now; way -1 when nothing may be measured. */
+static tenon_status find_or_measure(tn_tuner *tuner, const tn_candidate *candidate,
+                                    const tenon_passes *passes, tn_tune_entry *entry) {
+    const tn_choice *choice = candidate->choice;
+    if (tn_tune_find(&tuner->file, choice->ways, choice->way_count, entry))
+        return TENON_OK;
+    entry->way = -1;
+    if (tuner->plan.dry_run)
+        return TENON_OK;
+    TN_TRY(measure(tuner, candidate, passes, entry));
+    return tn_tune_add(&tuner->file, choice->ways, choice->way_count, entry);
+}
+
+/* The candidate, and the passes that see what is left to them. */
+static tenon_status name_candidate(const tn_candidate *candidate, const tenon_passes *passes,
+                                   tn_text *text) {
+    tn_text_add(text, "# before:");
+    for (int i = 0; i < tenon_passes_count(passes); i++) {
+        if (!tenon_passes_get(passes, i)->required)
+            tn_text_add(text, " %s", tenon_passes_get(passes, i)->name);
+    }
+    tn_text_add(text, "\n%s", candidate->text);
+    return text->failed ? tn_no_memory() : TENON_OK;
+}
+
 static tenon_status choose(tn_chooser *self, const tn_candidate *candidate, int *way,
                            tn_text *told) {
     tn_tuner *tuner = (tn_tuner *)self;
-    const tn_choice *choice = candidate->choice;
-    tn_tune_entry entry = {.machine = tuner->machine, .candidate = candidate->text};
-    if (!tn_tune_find(&tuner->file, choice->ways, choice->way_count, &entry)) {
-        if (tuner->plan.dry_run)
-            return TENON_OK;
-        TN_TRY(measure(tuner, candidate, &entry));
-        TN_TRY(tn_tune_add(&tuner->file, choice->ways, choice->way_count, &entry));
+    tenon_passes *passes = NULL;
+    tn_text name = {0};
+    tn_tune_entry entry = {.machine = tuner->machine};
+    tenon_status status;
+    TN_GOTO(tn_passes_kernels_behind(tuner->passes, self->pass->name, &passes));
+    TN_GOTO(name_candidate(candidate, passes, &name));
+    entry.candidate = name.data;
+    TN_GOTO(find_or_measure(tuner, candidate, passes, &entry));
+    if (entry.way >= 0) {
+        *way = entry.way;
+        tell(candidate->choice, &entry, told);
     }
-    *way = entry.way;
-    tell(choice, &entry, told);
-    return TENON_OK;
+error:
+    tenon_passes_destroy(&passes);
+    tn_text_free(&name);
+    return status;
 }
 
 /* The name of the CPU, as Linux tells it. */
@@ -291,13 +321,15 @@ static tenon_status describe(tn_tuner *tuner) {
     return text.failed ? tn_no_memory() : TENON_OK;
 }
 
-tenon_status tn_tuner_create(const char *path, const tn_plan_options *plan, bool keep_denormals,
-                             size_t weight_bytes, tn_tuner **out) {
+tenon_status tn_tuner_create(const char *path, const tenon_passes *passes,
+                             const tn_plan_options *plan, bool keep_denormals, size_t weight_bytes,
+                             tn_tuner **out) {
     tenon_status status;
     tn_tuner *tuner = calloc(1, sizeof *tuner);
     if (!tuner)
         return tn_no_memory();
     tuner->chooser.choose = choose;
+    tuner->passes = passes;
     tuner->plan = *plan;
     tuner->keep_denormals = keep_denormals;
     tuner->other_bytes = LEAST_OTHER;

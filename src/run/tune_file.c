@@ -1,7 +1,7 @@
 /*
  *     {"format": "tenon choices", "version": 1, "entries": [
- *       {"machine": "...", "candidate": "# oneDNN, ...\ngraph ...", "choice": "oneDNN",
- *        "times_us": {"oneDNN": 12.5, ...}}]}
+ *       {"machine": "...", "candidate": "# before: ...\n# oneDNN, ...\ngraph ...", "choice":
+ * "oneDNN", "times_us": {"oneDNN": 12.5, ...}}]}
  */
 #include "run/tune_file.h"
 #include "core/fail.h"

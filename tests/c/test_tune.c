@@ -90,7 +90,7 @@ START_TEST(each_candidate_is_measured_once) {
     ck_assert_int_eq(measured(linear, file), 0);
     ck_assert_int_eq(entry_count(file), 2);
     cJSON *root = read_json(file);
-    const char *const ways[2][3] = {{"oneDNN", "Winograd 2x2", "Winograd 4x4"},
+    const char *const ways[2][3] = {{"direct", "Winograd 2x2", "Winograd 4x4"},
                                     {"oneDNN", "packed", "Strassen"}};
     for (int i = 0; i < 2; i++) {
         const cJSON *times = cJSON_GetObjectItem(entry_of(root, i), "times_us");
@@ -163,7 +163,7 @@ START_TEST(a_dry_run_measures_nothing) {
     session = make(convolution, dry);
     OK(tenon_session_get_step(session, 0, &step));
     ck_assert_str_eq(tenon_node_op(step.nodes[0]), "tenon.winograd_convolution");
-    ck_assert_ptr_nonnull(strstr(step.choice, "Winograd 2x2 by measurement: oneDNN "));
+    ck_assert_ptr_nonnull(strstr(step.choice, "Winograd 2x2 by measurement: direct "));
     tenon_session_destroy(&session);
 }
 END_TEST
@@ -238,7 +238,7 @@ static void check_ways(const char *text, const char *file, const char *const (*w
 
 START_TEST(the_file_decides) {
     static const char *const convolutions[][2] = {
-        {"oneDNN", "aten.convolution"},
+        {"direct", "aten.convolution"},
         {"Winograd 2x2", "tenon.winograd_convolution"},
         {"Winograd 4x4", "tenon.winograd_convolution"},
     };
@@ -249,6 +249,120 @@ START_TEST(the_file_decides) {
     };
     check_ways(convolution, test_path("conv.json"), convolutions, 3, 16 * 144);
     check_ways(linear, test_path("linear.json"), products, 3, 32 * 256);
+}
+END_TEST
+
+/* ---- All ways, of all passes ---- */
+
+/* Runs the candidate in each way, and takes the last one. */
+typedef struct comparer {
+    tn_chooser chooser;
+    int64_t candidates, ways;
+} comparer;
+
+static void run_way(const tn_candidate *candidate, int way, float *out, int64_t *count) {
+    tenon_graph *graph = NULL;
+    tenon_passes *passes = NULL;
+    tenon_session *session = NULL;
+    tenon_context *context = NULL;
+    tenon_view in[4] = {0}, got[2] = {0};
+    OK(tn_candidate_graph(candidate, way, &graph));
+    OK(tenon_graph_verify(graph));
+    OK(tenon_passes_create_minimal(&passes));
+    OK(tenon_session_create(graph, &(tenon_session_options){.threads = 1, .passes = passes},
+                            &session));
+    OK(tenon_context_create(session, &context));
+    ck_assert_int_le(graph->input_count, 4);
+    ck_assert_int_le(graph->output_count, 2);
+    for (int i = 0; i < graph->input_count; i++) {
+        const tenon_value *input = graph->inputs[i];
+        in[i] = tn_view_make(NULL, input->dtype, input->rank, input->shape);
+        float *data = in[i].data = malloc((size_t)tenon_view_numel(&in[i]) * sizeof *data);
+        for (int64_t k = 0; k < tenon_view_numel(&in[i]); k++)
+            data[k] = (float)((k + i) * 7919 % 1009) / 500.0f - 1.0f;
+    }
+    OK(tenon_context_run(context, in, graph->input_count, got, graph->output_count));
+    *count = 0;
+    for (int i = 0; i < graph->output_count; i++) {
+        int64_t elements = tenon_view_numel(&got[i]);
+        ck_assert_int_le(*count + elements, 65536);
+        memcpy(out + *count, got[i].data, (size_t)elements * sizeof *out);
+        *count += elements;
+    }
+    for (int i = 0; i < graph->input_count; i++)
+        free(in[i].data);
+    tenon_context_destroy(&context);
+    tenon_session_destroy(&session);
+    tenon_passes_destroy(&passes);
+    tenon_graph_destroy(&graph);
+}
+
+static tenon_status compare_ways(tn_chooser *self, const tn_candidate *candidate, int *way,
+                                 tn_text *told) {
+    static float want[65536], got[65536];
+    comparer *c = (comparer *)self;
+    int64_t count, other;
+    ck_assert_ptr_nonnull(strstr(candidate->text, candidate->choice->ways[0]));
+    run_way(candidate, 0, want, &count);
+    for (int i = 1; i < candidate->choice->way_count; i++) {
+        float worst = 0;
+        run_way(candidate, i, got, &other);
+        ck_assert_int_eq(count, other);
+        for (int64_t k = 0; k < count; k++)
+            worst = fmaxf(worst, fabsf(got[k] - want[k]) / (1 + fabsf(want[k])));
+        ck_assert_msg(worst < 1e-4f, "%s: error %g\n%s", candidate->choice->ways[i], (double)worst,
+                      candidate->text);
+        c->ways++;
+    }
+    c->candidates++;
+    *way = candidate->choice->way_count - 1;
+    tn_text_add(told, "the last");
+    return TENON_OK;
+}
+
+/* What passes ask about this graph. */
+static void check_ways_of(const char *text, int64_t candidates, int64_t ways, const char *op) {
+    tenon_graph *graph = parse_graph(text);
+    tenon_passes *passes = NULL;
+    comparer c = {.chooser = {.choose = compare_ways}};
+    int64_t told = 0;
+    OK(tenon_passes_create(&passes));
+    graph->chooser = &c.chooser;
+    OK(tenon_passes_apply_phase(passes, TENON_PASS_SHAPES, &graph, NULL, 0));
+    ck_assert_int_eq(c.candidates, candidates);
+    ck_assert_int_eq(c.ways, ways);
+    for (const tenon_node *node = graph->first; node; node = node->next)
+        told += node->choice && strcmp(node->op->name, op) == 0;
+    ck_assert_int_eq(told, candidates);
+    tenon_passes_destroy(&passes);
+    tenon_graph_destroy(&graph);
+}
+
+#define POINTWISE(y, x, w) \
+    "%" y " = aten.convolution(%" x ", %" w ", none, [1, 1], [0, 0], [1, 1], false, [0, 0], 1)\n"
+#define DEPTHWISE(y, x, w) \
+    "%" y " = aten.convolution(%" x ", %" w ", none, [1, 1], [1, 1], [1, 1], false, [0, 0], 24)\n"
+#define POINTWISE_WEIGHT "const %w: float32[24, 24, 1, 1] = random(3, -0.3, 0.3)\n"
+#define DEPTHWISE_WEIGHT "const %v: float32[24, 1, 3, 3] = random(4, -0.3, 0.3)\n"
+#define IMAGE "graph g {\ninput %x: float32[1, 24, 10, 10]\n"
+
+START_TEST(all_ways_compute_the_same) {
+    check_ways_of(convolution, 1, 2, "tenon.winograd_convolution");
+    check_ways_of(linear, 1, 2, "tenon.packed_linear");
+    /* One row. */
+    check_ways_of("graph g {\ninput %x: float32[1, 512]\n"
+                  "const %w: float32[300, 512] = random(5, -0.2, 0.2)\n"
+                  "%y = aten.linear(%x, %w)\noutput \"y\" = %y\n}\n",
+                  1, 1, "tenon.packed_linear");
+    /* The 1x1 that may join, the means, and what else reads the image. */
+    check_ways_of(IMAGE DEPTHWISE_WEIGHT DEPTHWISE("a", "x", "v") "output \"a\" = %a\n}\n", 1, 1,
+                  "tenon.depthwise_convolution");
+    check_ways_of(
+        IMAGE POINTWISE_WEIGHT DEPTHWISE_WEIGHT
+            POINTWISE("a", "x", "w") "%b = aten.relu(%a)\n" DEPTHWISE(
+                "c", "b", "v") "%d = aten.hardswish(%c)\n%e = aten.mean.dim(%d, [2, 3], true)\n"
+                               "output \"d\" = %d\noutput \"e\" = %e\n}\n",
+        1, 2, "tenon.depthwise_convolution");
 }
 END_TEST
 
@@ -326,7 +440,7 @@ START_TEST(entries_that_are_not_right_are_measured_again) {
     cJSON *root = read_json(file);
     int count = cJSON_GetArraySize(cJSON_GetObjectItem(root, "entries"));
     cJSON_ReplaceItemInObject(entry_of(root, count - 1), "times_us",
-                              cJSON_Parse("{\"oneDNN\": -1, \"Winograd 2x2\": \"fast\"}"));
+                              cJSON_Parse("{\"direct\": -1, \"Winograd 2x2\": \"fast\"}"));
     cJSON_AddItemToArray(cJSON_GetObjectItem(root, "entries"), cJSON_CreateNull());
     write_json(file, root);
     cJSON_Delete(root);
@@ -392,6 +506,7 @@ int main(void) {
     tcase_add_test(cases, a_dry_run_measures_nothing);
     tcase_add_test(cases, the_default_file_is_in_the_cache_folder);
     tcase_add_test(cases, the_file_decides);
+    tcase_add_test(cases, all_ways_compute_the_same);
     tcase_add_test(cases, other_files_are_left_alone);
     tcase_add_test(cases, entries_that_are_not_right_are_measured_again);
     tcase_add_test(cases, the_file_does_not_grow_for_ever);
