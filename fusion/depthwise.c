@@ -11,6 +11,7 @@
  * The image between the two convolutions is never in memory.
  */
 #include "core/packed.h"
+#include "fusion/choose.h"
 #include "fusion/panels.h"
 #include "fusion/passes.h"
 #include "fusion/post_ops.h"
@@ -52,6 +53,59 @@ static tenon_node *find_mean(const tenon_value *y) {
     return NULL;
 }
 
+/* What can be one op. */
+typedef struct chain {
+    tn_convolution c, expand;
+    tn_post_ops before, post; /* of `expand` and of `c` */
+    bool expands;
+    tenon_node *mean; /* NULL: there is none */
+} chain;
+
+static bool find_chain(tenon_node *node, chain *found) {
+    *found = (chain){0};
+    if (!tn_convolution_read(node, TENON_FLOAT32, &found->c) || !is_depthwise(&found->c))
+        return false;
+    found->expands = find_expansion(&found->c, &found->expand, &found->before);
+    found->post = tn_post_ops_of(node);
+    if (found->post.residual)
+        found->post = (tn_post_ops){.nodes = {node}, .count = 1};
+    found->mean = find_mean(found->post.nodes[found->post.count - 1]->outputs[0]);
+    return true;
+}
+
+/* ---- Rewriting ---- */
+
+/* In the order of their names. */
+enum { APART, JOINED, ALONE };
+static const char *const ways[] = {"apart", "joined", "joined without the 1x1"};
+
+static tenon_status rewrite(const chain *m, int way) {
+    const tn_convolution *c = &m->c;
+    tn_activation none = {TN_ACT_NONE, 0, 0};
+    tenon_value *weight, *expand_weight = NULL;
+    tenon_arg kernel[2], stride[2], padding[4];
+    bool expands = m->expands && way == JOINED;
+    TN_TRY(tn_packed_weight(c->weight, &weight));
+    if (expands)
+        TN_TRY(tn_packed_weight(m->expand.weight, &expand_weight));
+    const tn_activation *a = expands ? &m->before.activation : &none;
+    TN_TRY(tn_fuse(TN_OP_depthwise_convolution, &m->post,
+                   TN_ARGS(VAL(expands ? m->expand.x : c->x), expands ? VAL(expand_weight) : NIL,
+                           expands && m->expand.bias ? VAL(m->expand.bias) : NIL,
+                           tenon_arg_string(tn_activation_text(a->kind)), FLT(a->alpha),
+                           FLT(a->beta), VAL(weight), c->bias ? VAL(c->bias) : NIL, INT(c->groups),
+                           tn_ints(kernel, c->kernel, 2), tn_ints(stride, c->stride, 2),
+                           tn_ints(padding, c->padding, 4))));
+    for (int i = m->before.count - 1; expands && i >= 0; i--)
+        TN_TRY(tenon_node_erase(m->before.nodes[i]));
+    if (m->mean) {
+        TN_TRY(
+            tenon_value_replace(m->mean->outputs[0], tn_arg_value(m->mean, 0)->node->outputs[1]));
+        TN_TRY(tenon_node_erase(m->mean));
+    }
+    return TENON_OK;
+}
+
 /* ---- The choice ---- */
 
 /* Images of so many pixels at most. */
@@ -64,55 +118,51 @@ static bool is_clamp(const tn_activation *a) {
 /* Measured, on AVX-512 and batch 1: oneDNN's activations other than clamps take longer; it does not
  * join a 1x1 convolution with other windows than 3x3; and where it does, it is not faster for small
  * images. Depthwise convolutions alone are as fast there. */
-static bool pays(const tn_convolution *c, bool expands, const tn_post_ops *before,
-                 const tn_post_ops *post, const tenon_node *mean) {
-    if (mean || !is_clamp(&post->activation))
+static bool pays(const chain *m) {
+    const tn_convolution *c = &m->c;
+    if (m->mean || !is_clamp(&m->post.activation))
         return true;
-    return expands && (!is_clamp(&before->activation) || c->kernel[0] != 3 || c->kernel[1] != 3 ||
-                       c->x->shape[2] * c->x->shape[3] <= FEW_PIXELS);
+    return m->expands && (!is_clamp(&m->before.activation) || c->kernel[0] != 3 ||
+                          c->kernel[1] != 3 || c->x->shape[2] * c->x->shape[3] <= FEW_PIXELS);
 }
 
-/* ---- Rewriting ---- */
+static tenon_status apply(tenon_graph *graph, tenon_node *node, int way) {
+    chain m;
+    (void)graph;
+    return find_chain(node, &m) ? rewrite(&m, way) : TENON_OK;
+}
 
-static tenon_status rewrite(tenon_node *node, const tn_convolution *c, bool *changed) {
-    tn_convolution expand = {0};
-    tn_post_ops post = tn_post_ops_of(node), before = {0};
-    tn_activation none = {TN_ACT_NONE, 0, 0};
-    tenon_value *weight, *expand_weight = NULL;
-    tenon_arg kernel[2], stride[2], padding[4];
-    bool expands = find_expansion(c, &expand, &before);
-    if (post.residual)
-        post = (tn_post_ops){.nodes = {node}, .count = 1};
-    tenon_node *mean = find_mean(post.nodes[post.count - 1]->outputs[0]);
-    if (!pays(c, expands, &before, &post, mean))
-        return TENON_OK;
-    TN_TRY(tn_packed_weight(c->weight, &weight));
-    if (expands)
-        TN_TRY(tn_packed_weight(expand.weight, &expand_weight));
-    const tn_activation *a = expands ? &before.activation : &none;
-    TN_TRY(tn_fuse(TN_OP_depthwise_convolution, &post,
-                   TN_ARGS(VAL(expands ? expand.x : c->x), expands ? VAL(expand_weight) : NIL,
-                           expands && expand.bias ? VAL(expand.bias) : NIL,
-                           tenon_arg_string(tn_activation_text(a->kind)), FLT(a->alpha),
-                           FLT(a->beta), VAL(weight), c->bias ? VAL(c->bias) : NIL, INT(c->groups),
-                           tn_ints(kernel, c->kernel, 2), tn_ints(stride, c->stride, 2),
-                           tn_ints(padding, c->padding, 4))));
-    for (int i = before.count - 1; expands && i >= 0; i--)
-        TN_TRY(tenon_node_erase(before.nodes[i]));
-    if (mean) {
-        TN_TRY(tenon_value_replace(mean->outputs[0], tn_arg_value(mean, 0)->node->outputs[1]));
-        TN_TRY(tenon_node_erase(mean));
-    }
-    *changed = true;
-    return TENON_OK;
+static tenon_status choose(tenon_graph *graph, const chain *m, int *way) {
+    tenon_node *nodes[TN_COUNT(m->before.nodes) + TN_COUNT(m->post.nodes) + 1];
+    int count = 0;
+    for (int i = 0; m->expands && i < m->before.count; i++)
+        nodes[count++] = m->before.nodes[i];
+    int root = count;
+    for (int i = 0; i < m->post.count; i++)
+        nodes[count++] = m->post.nodes[i];
+    if (m->mean)
+        nodes[count++] = m->mean;
+    return tn_choose(graph,
+                     &(tn_choice){.nodes = nodes,
+                                  .node_count = count,
+                                  .root = root,
+                                  .ways = ways,
+                                  .way_count = m->expands ? ALONE + 1 : JOINED + 1,
+                                  .usual = pays(m) ? JOINED : APART,
+                                  .apply = apply},
+                     way);
 }
 
 tenon_status tn_pass_depthwise(tenon_graph *graph, bool *changed) {
     for (tenon_node *node = graph->first; node; node = tenon_node_next(node)) {
-        tn_convolution c;
-        if (!tn_convolution_read(node, TENON_FLOAT32, &c) || !is_depthwise(&c))
+        chain m;
+        int way = APART;
+        if (find_chain(node, &m))
+            TN_TRY(choose(graph, &m, &way));
+        if (way == APART)
             continue;
-        TN_TRY(rewrite(node, &c, changed));
+        TN_TRY(rewrite(&m, way));
+        *changed = true;
     }
     return TENON_OK;
 }
