@@ -115,14 +115,16 @@ static bool is_clamp(const tn_activation *a) {
     return a->kind <= TN_ACT_CLAMP;
 }
 
-/* Measured, on AVX-512 and batch 1: oneDNN's activations other than clamps take longer; it does not
- * join a 1x1 convolution with other windows than 3x3; and where it does, it is not faster for small
- * images. Depthwise convolutions alone are as fast there. */
+/* Measured at batch 1: means, and activations other than clamps, take oneDNN longer; a 1x1
+ * convolution pays where it makes a larger image, which then stays in cache, and oneDNN does not
+ * join it with other windows than 3x3, nor soon in small images. Depthwise convolutions alone are
+ * as fast there. */
 static bool pays(const chain *m) {
     const tn_convolution *c = &m->c;
     if (m->mean || !is_clamp(&m->post.activation))
         return true;
-    return m->expands && (!is_clamp(&m->before.activation) || c->kernel[0] != 3 ||
+    return m->expands && (c->groups >= 2 * m->expand.x->shape[1] ||
+                          !is_clamp(&m->before.activation) || c->kernel[0] != 3 ||
                           c->kernel[1] != 3 || c->x->shape[2] * c->x->shape[3] <= FEW_PIXELS);
 }
 

@@ -65,11 +65,12 @@ static tenon_status are_alike(const tenon_value *weight, bool *alike) {
 enum { ONEDNN, PACKED, HALVED };
 static const char *const ways[] = {"oneDNN", "packed", "Strassen"};
 
-/* Measured on AVX-512: with a few rows memory is what a product waits for, however it is packed;
- * with few products a partition is as fast; and below some sizes what Strassen's method adds takes
- * as long as what it saves. */
-#define MIN_ROWS 8
-#define MIN_PRODUCTS 1048576.0
+/* Measured on AVX-512: with few products a partition is as fast; with a few rows and many products
+ * memory is what both wait for; and below some sizes what Strassen's method adds takes as long as
+ * what it saves. */
+#define MIN_PRODUCTS 524288.0
+#define FEW_ROWS 8
+#define MOST_WEIGHTS 8388608 /* for a few rows */
 #define MIN_HALVED_ROWS 32
 #define MIN_HALVED_DEPTH 192
 /* What measuring may choose begins lower. */
@@ -97,6 +98,11 @@ static bool fits(const tenon_node *node) {
     return products_of(node) >= LEAST_PRODUCTS;
 }
 
+static bool pays(const tenon_node *node) {
+    return products_of(node) >= MIN_PRODUCTS &&
+           (rows_of(node) >= FEW_ROWS || tn_value_numel(tn_arg_value(node, 1)) <= MOST_WEIGHTS);
+}
+
 static bool may_halve(const tenon_node *node) {
     const tenon_value *weight = tn_arg_value(node, 1);
     return rows_of(node) >= MIN_HALVED_ROWS && weight->shape[1] >= MIN_HALVED_DEPTH &&
@@ -118,10 +124,10 @@ static tenon_status rewrite(tenon_graph *graph, tenon_node *node, int way) {
 }
 
 static tenon_status choose(tenon_graph *graph, tenon_node *node, int *way) {
-    bool pays = rows_of(node) >= MIN_ROWS && products_of(node) >= MIN_PRODUCTS, halves = false;
-    if (may_halve(node) && (pays || graph->chooser))
+    bool halves = false;
+    if (may_halve(node) && (pays(node) || graph->chooser))
         TN_TRY(are_alike(tn_arg_value(node, 1), &halves));
-    int usual = !pays ? ONEDNN : halves ? HALVED : PACKED;
+    int usual = !pays(node) ? ONEDNN : halves ? HALVED : PACKED;
     tn_post_ops post = tn_post_ops_of(node);
     return tn_choose(graph,
                      &(tn_choice){.nodes = post.nodes,
