@@ -26,6 +26,9 @@
 #define CLASS_DTYPE TENON_FLOAT64
 #include "kernels/attention_template.h"
 
+/* From so many queries on it pays to pack the keys and values for them. */
+enum { MIN_PANELS = 8 };
+
 /* The strides of a view's leading dimensions as the output's batch sees them; `repeat` heads of the
  * output share one of the last of them. */
 typedef struct batches {
@@ -99,6 +102,8 @@ typedef struct plan {
     const tenon_view *query, *key, *value, *mask, *out;
     batches by_query, by_key, by_value, by_mask, by_out;
     int64_t rows, blocks; /* queries of a block; blocks of a batch */
+    bool panels;
+    size_t memory; /* of a thread */
 } plan;
 
 static void task(const tn_attention *model, const plan *p, int64_t index, char *memory) {
@@ -106,12 +111,16 @@ static void task(const tn_attention *model, const plan *p, int64_t index, char *
     tn_attention_memory m;
     int64_t batch = index / p->blocks, row = index % p->blocks * p->rows;
     int64_t rows = a.queries - row < p->rows ? a.queries - row : p->rows;
-    carve(&a, p->rows, memory, &m);
     a.query.data = batch_data(p->query, &p->by_query, batch);
     a.key.data = batch_data(p->key, &p->by_key, batch);
     a.value.data = batch_data(p->value, &p->by_value, batch);
     a.out.data = batch_data(p->out, &p->by_out, batch);
     a.mask.data = p->mask ? batch_data(p->mask, &p->by_mask, batch) : NULL;
+    if (p->panels) {
+        TN_K(attention_panels)(&a, row, rows, memory);
+        return;
+    }
+    carve(&a, p->rows, memory, &m);
     if (a.class == TN_CLASS_F32)
         block_f32(&a, &m, row, rows);
     else
@@ -132,11 +141,27 @@ static void set_plan(const tn_call *call, plan *p, bool grouped) {
         p->by_mask = batches_of(p->mask, p->out, false);
 }
 
+/* With panels a task is all queries of a head, or a share for each thread where there are too few
+ * heads; each packs the keys anew. */
+static void set_blocks(plan *p, tn_attention *a, int64_t batch, int threads) {
+    tn_attention_memory m;
+    p->panels = a->class == TN_CLASS_F32 && a->queries >= MIN_PANELS;
+    p->rows = a->queries < TN_ATTENTION_ROWS ? a->queries : TN_ATTENTION_ROWS;
+    if (p->panels) {
+        int64_t parts = batch % threads == 0 || batch >= 4 * threads ? 1 : threads;
+        p->rows = (a->queries + parts - 1) / parts;
+        p->memory = TN_K(attention_panels_size)(a);
+    } else {
+        a->scratch = rounded(products_size(a, p->rows));
+        p->memory = carve(a, p->rows, NULL, &m);
+    }
+    p->blocks = (a->queries + p->rows - 1) / p->rows;
+}
+
 tenon_status TN_K(attention)(tn_call *call) {
     const tenon_node *node = call->node;
     plan p = {0};
     tn_attention a = {.class = tn_class_of(call->in[0].dtype), .causal = tn_arg_bool(node, 5)};
-    tn_attention_memory m;
     if (tenon_view_numel(&call->out[0]) == 0)
         return TENON_OK;
     set_plan(call, &p, tn_arg_bool(node, 7));
@@ -154,17 +179,14 @@ tenon_status TN_K(attention)(tn_call *call) {
     int64_t batch = 1;
     for (int d = 0; d < p.out->rank - 2; d++)
         batch *= p.out->shape[d];
-    p.rows = a.queries < TN_ATTENTION_ROWS ? a.queries : TN_ATTENTION_ROWS;
-    p.blocks = (a.queries + p.rows - 1) / p.rows;
-    a.scratch = rounded(products_size(&a, p.rows));
-    size_t size = carve(&a, p.rows, NULL, &m);
-    char *memory = tn_call_scratch(call, size * (size_t)call->threads);
+    set_blocks(&p, &a, batch, call->threads);
+    char *memory = tn_call_scratch(call, p.memory * (size_t)call->threads);
     if (!memory)
         return tn_no_memory();
     double work =
         (double)batch * (double)a.queries * (double)a.keys * (double)(a.width + a.value_width);
 #pragma omp parallel for num_threads(call->threads) schedule(dynamic) if (work > TN_PARALLEL_WORK)
     for (int64_t i = 0; i < batch * p.blocks; i++)
-        task(&a, &p, i, memory + size * (size_t)omp_get_thread_num());
+        task(&a, &p, i, memory + p.memory * (size_t)omp_get_thread_num());
     return TENON_OK;
 }

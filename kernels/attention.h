@@ -29,4 +29,10 @@ typedef struct tn_attention_memory {
     char *scores, *sums, *mask, *best, *total, *products;
 } tn_attention_memory;
 
+/* Queries row..row + rows - 1 of the batch at hand, for class float and where packing all keys and
+ * values pays: many queries. `memory` has as many bytes as attention_panels_size gives, aligned
+ * to 64. */
+size_t TN_K(attention_panels_size)(const tn_attention *a);
+void TN_K(attention_panels)(const tn_attention *a, int64_t row, int64_t rows, void *memory);
+
 #endif

@@ -21,6 +21,15 @@
 typedef float tn_vec __attribute__((vector_size(TN_LANES * 4), aligned(4), may_alias));
 typedef int32_t tn_vec_int __attribute__((vector_size(TN_LANES * 4), aligned(4), may_alias));
 
+/* The numbers of the elements. */
+#if TN_LANES == 16
+#define TN_VEC_NUMBERS ((tn_vec_int){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+#elif TN_LANES == 8
+#define TN_VEC_NUMBERS ((tn_vec_int){0, 1, 2, 3, 4, 5, 6, 7})
+#else
+#define TN_VEC_NUMBERS ((tn_vec_int){0, 1, 2, 3})
+#endif
+
 static inline tn_vec tn_vec_of(float x) {
     return x - (tn_vec){0};
 }
@@ -38,6 +47,36 @@ static inline tn_vec tn_vec_clamp(tn_vec x, tn_vec low, tn_vec high) {
         x[i] = x[i] < low[i] ? low[i] : x[i] > high[i] ? high[i] : x[i];
     return x;
 #endif
+}
+
+/* The greater one; NaN in x stays. */
+static inline tn_vec tn_vec_max(tn_vec x, tn_vec low) {
+#if defined(__AVX512F__)
+    return (tn_vec)_mm512_max_ps((__m512)low, (__m512)x);
+#elif defined(__AVX2__)
+    return (tn_vec)_mm256_max_ps((__m256)low, (__m256)x);
+#elif defined(__SSE2__)
+    return (tn_vec)_mm_max_ps((__m128)low, (__m128)x);
+#else
+    for (int i = 0; i < TN_LANES; i++)
+        x[i] = x[i] < low[i] ? low[i] : x[i];
+    return x;
+#endif
+}
+
+static inline float tn_vec_sum(tn_vec x) {
+#pragma GCC unroll 4
+    for (int step = TN_LANES / 2; step > 0; step /= 2)
+        x += __builtin_shuffle(x, TN_VEC_NUMBERS ^ step);
+    return x[0];
+}
+
+/* The greatest element; NaN may be left out of account. */
+static inline float tn_vec_greatest(tn_vec x) {
+#pragma GCC unroll 4
+    for (int step = TN_LANES / 2; step > 0; step /= 2)
+        x = tn_vec_max(x, __builtin_shuffle(x, TN_VEC_NUMBERS ^ step));
+    return x[0];
 }
 
 /* x / y for normal y: with AVX-512 by an approximation and one step of Newton's method, which is

@@ -296,43 +296,117 @@ START_TEST(convolutions_of_many_blocks) {
 }
 END_TEST
 
-static void check_attention(int queries, int keys, int width, bool causal) {
-    char body[512];
+typedef struct attention_case {
+    int queries, keys, width, values;
+    bool causal;
+    const char *mask; /* its dtype and shape */
+} attention_case;
+
+/* Row 1 sees nothing, row 2 only what comes late, the others four keys of five; where a mask of
+ * floats hides nothing it adds. */
+static void fill_mask(const tenon_view *m, int keys) {
+    int64_t rows = tenon_view_numel(m) / keys;
+    for (int64_t i = 0; i < rows; i++) {
+        for (int j = 0; j < keys; j++) {
+            bool seen = rows == 1 || (i != 1 && (i != 2 || j >= keys - 9) && (i * 7 + j) % 5);
+            if (m->dtype == TENON_BOOL)
+                ((uint8_t *)m->data)[i * keys + j] = seen;
+            else
+                ((float *)m->data)[i * keys + j] = seen ? (float)((i + j) % 3) : -INFINITY;
+        }
+    }
+}
+
+/* What the mask adds to a score. */
+static double mask_at(const tenon_view *m, int keys, int row, int key) {
+    int64_t at = tenon_view_numel(m) == keys ? key : (int64_t)row * keys + key;
+    if (m->dtype == TENON_BOOL)
+        return ((uint8_t *)m->data)[at] ? 0 : -INFINITY;
+    return ((float *)m->data)[at];
+}
+
+static void attend(const attention_case *c, const tenon_node *node, int head, int i, double *weight,
+                   double *out) {
+    const tenon_view *q = constant(node, 0), *k = constant(node, 1), *v = constant(node, 2);
+    double total = 0;
+    for (int j = 0; j < c->keys; j++) {
+        double sum = 0, mask = c->mask ? mask_at(constant(node, 3), c->keys, i, j) : 0;
+        for (int e = 0; e < c->width; e++)
+            sum += at4(q, 0, head, i, e) * at4(k, 0, head, j, e);
+        weight[j] = c->causal && j > i ? 0 : exp(2 * sum + mask);
+        total += weight[j];
+    }
+    for (int j = 0; j < c->keys && total > 0; j++) {
+        for (int e = 0; e < c->values; e++)
+            out[e] += weight[j] / total * at4(v, 0, head, j, e);
+    }
+}
+
+static void check_attention(const attention_case *c) {
+    char body[512], mask[64] = "";
+    if (c->mask)
+        snprintf(mask, sizeof mask, "const %%m: %s = zeros\n", c->mask);
     snprintf(body, sizeof body,
              "const %%q: float32[1, 2, %d, %d] = random(1)\n"
              "const %%k: float32[1, 2, %d, %d] = random(2)\n"
-             "const %%v: float32[1, 2, %d, %d] = random(3)\n"
-             "%%y = aten.scaled_dot_product_attention(%%q, %%k, %%v, none, 0.0, %s, scale=2.0)",
-             queries, width, keys, width, keys, width, causal ? "true" : "false");
+             "const %%v: float32[1, 2, %d, %d] = random(3)\n%s"
+             "%%y = aten.scaled_dot_product_attention(%%q, %%k, %%v, %s, 0.0, %s, scale=2.0)",
+             c->queries, c->width, c->keys, c->width, c->keys, c->values, mask,
+             c->mask ? "%m" : "none", c->causal ? "true" : "false");
     tenon_node *node = parse(body);
-    const tenon_view *q = constant(node, 0), *k = constant(node, 1), *v = constant(node, 2);
-    double *want = calloc((size_t)(2 * queries * width), sizeof *want);
-    double *weight = malloc((size_t)keys * sizeof *weight);
+    if (c->mask)
+        fill_mask(constant(node, 3), c->keys);
+    double *want = calloc((size_t)(2 * c->queries * c->values), sizeof *want);
+    double *weight = malloc((size_t)c->keys * sizeof *weight);
     ck_assert(want && weight);
-    for (int row = 0; row < 2 * queries; row++) {
-        int head = row / queries, i = row % queries, seen = causal && i + 1 < keys ? i + 1 : keys;
-        double total = 0;
-        for (int j = 0; j < seen; j++) {
-            double sum = 0;
-            for (int e = 0; e < width; e++)
-                sum += at4(q, 0, head, i, e) * at4(k, 0, head, j, e);
-            weight[j] = exp(2 * sum);
-            total += weight[j];
-        }
-        for (int j = 0; j < seen; j++) {
-            for (int e = 0; e < width; e++)
-                want[row * width + e] += weight[j] / total * at4(v, 0, head, j, e);
-        }
-    }
+    for (int row = 0; row < 2 * c->queries; row++)
+        attend(c, node, row / c->queries, row % c->queries, weight, want + row * c->values);
     check_all(body, node, want, 2e-5);
     free(want);
     free(weight);
 }
 
 START_TEST(attention_of_many_blocks) {
-    check_attention(200, 600, 16, false);
-    check_attention(200, 300, 16, true);
-    check_attention(1, 520, 33, false);
+    static const attention_case cases[] = {
+        {200, 600, 16, 16, false, NULL},
+        {200, 300, 16, 16, true, NULL},
+        {300, 200, 16, 16, true, NULL},
+        {1, 520, 33, 33, false, NULL},
+        {37, 45, 7, 70, false, NULL},
+        {30, 270, 40, 33, false, "float32[30, 270]"},
+        {29, 290, 16, 16, false, "bool[29, 290]"},
+        {8, 270, 16, 5, false, "float32[1, 270]"},
+        {16, 290, 5, 16, false, "bool[290]"},
+        {5, 290, 5, 16, false, "bool[5, 290]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_attention(&cases[i]);
+}
+END_TEST
+
+/* Of many queries one key is NaN, hidden from them or not, and one query is infinite. */
+START_TEST(attention_of_many_passes_nan_on) {
+    tenon_node *node = parse("const %q: float32[1, 1, 20, 2] = ones\n"
+                             "const %k: float32[1, 1, 300, 2] = ones\n"
+                             "const %v: float32[1, 1, 300, 2] = ones\n"
+                             "const %m: float32[20, 300] = zeros\n"
+                             "%y = aten.scaled_dot_product_attention(%q, %k, %v, %m)");
+    float *q = constant(node, 0)->data, *k = constant(node, 1)->data, *m = constant(node, 3)->data;
+    for_each_isa(isa) {
+        for (int i = 0; i < 3; i++) {
+            double want[40];
+            k[2 * 299] = i == 1 ? NAN : 1;
+            q[2 * 19] = i == 2 ? INFINITY : 1;
+            for (int j = 0; j < 300; j++)
+                m[3 * 300 + j] = -INFINITY;
+            for (int j = 0; j < 40; j++)
+                want[j] = i == 1 || (i == 2 && j / 2 == 19) ? NAN : j / 2 == 3 ? 0 : 1;
+            tenon_tensor *out;
+            ck_assert_int_eq(run_node(node, isa, 2, RUN_PACKED, &out), TENON_OK);
+            compare("NaN", isa, tenon_tensor_view(out), 40, want, 1e-6);
+            tenon_tensor_destroy(&out);
+        }
+    }
 }
 END_TEST
 
@@ -357,6 +431,7 @@ int main(void) {
     tcase_add_test(blocks, products_of_many_blocks);
     tcase_add_test(blocks, convolutions_of_many_blocks);
     tcase_add_test(blocks, attention_of_many_blocks);
+    tcase_add_test(field, attention_of_many_passes_nan_on);
     suite_add_tcase(suite, field);
     suite_add_tcase(suite, blocks);
     return run_suite(suite);

@@ -101,6 +101,10 @@ static const reason_case reasons[] = {
      TENON_REASON_KERNEL_FASTER, "8 elements, and it pays from 8192 on", TENON_BACKEND_AUTO},
     {G(IN("x", "float32[4]") "%y = aten.gelu(%x)\n" OUT("y")), "y", TENON_REASON_KERNEL_FASTER,
      "4 elements, and a chain of them pays from 65536 on", TENON_BACKEND_AUTO},
+    {G(IN("q", "float32[1, 8, 5, 4]") IN(
+         "k",
+         "float32[1, 8, 10, 4]") "%y = aten.scaled_dot_product_attention(%q, %k, %k)\n" OUT("y")),
+     "y", TENON_REASON_KERNEL_FASTER, "it has 5 queries for 10 keys", TENON_BACKEND_AUTO},
     {G(IN("x", "float32[4]") "%y = aten.relu(%x)\n" OUT("y")), "y", TENON_REASON_BACKEND,
      "the reference backend was asked for", TENON_BACKEND_REFERENCE},
     {G(IN("x", "float32[2, 4]") "%y = aten.view(%x, [8])\n" OUT("y")), "y", TENON_REASON_VIEW,
