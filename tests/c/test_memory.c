@@ -1,6 +1,7 @@
 /* Allocations: a warm run makes none, and when any one of them fails nothing crashes or leaks.
  * Linked with --wrap for the allocator's functions, which reaches Tenon's own code and no shared
  * library. */
+#include "files.h"
 #include "run_graph.h"
 #include <errno.h>
 #include <pthread.h>
@@ -326,12 +327,45 @@ static tenon_status recorded_runs_life(void) {
     return status == TENON_OK ? trace : status;
 }
 
-static tenon_status (*const lives[])(void) = {reference_life, onednn_life, passes_life,
-                                              profile_life, recorded_runs_life};
+static tenon_status tuned_life(const char *file) {
+    static const char text[] = "graph g { input %x: float32[32, 64]\n"
+                               "const %w: float32[64, 64] = random(1)\n"
+                               "%y = aten.linear(%x, %w)\n%z = aten.relu(%y)\n"
+                               "output \"z\" = %z }";
+    tenon_graph *graph = NULL;
+    tenon_session *session = NULL;
+    const tenon_session_options options = {.threads = 1, .tune = file};
+    tenon_status status = tenon_graph_parse(text, "test", &graph);
+    if (status == TENON_OK)
+        status = tenon_session_create(graph, &options, &session);
+    tenon_session_destroy(&session);
+    tenon_graph_destroy(&graph);
+    return status;
+}
+
+/* A session that measures, one that keeps what was measured and one that reads it. */
+static tenon_status measuring_life(void) {
+    return tuned_life("/dev/null");
+}
+
+static tenon_status keeping_life(void) {
+    unlink(test_path("choices.json"));
+    return tuned_life(test_path("choices.json"));
+}
+
+static tenon_status choosing_life(void) {
+    return tuned_life(test_path("known.json"));
+}
+
+static tenon_status (*const lives[])(void) = {
+    reference_life,     onednn_life,    passes_life,  profile_life,
+    recorded_runs_life, measuring_life, keeping_life, choosing_life,
+};
 
 /* Fails one allocation after the other. Leaks and bad accesses are for the sanitizers to see. No
  * assert while allocations are counted: Check allocates for it. */
 START_TEST(any_allocation_may_fail) {
+    tenon_log_set(TENON_LOG_NONE, NULL, NULL);
     OK(lives[_i]()); /* what is made once a process is made */
     atomic_store(&allocations, 0);
     OK(lives[_i]());
@@ -360,7 +394,7 @@ int main(void) {
     TCase *tests = tcase_create("memory");
     tcase_set_timeout(tests, 240);
     tcase_add_loop_test(tests, warm_runs_allocate_nothing, 0, 2);
-    tcase_add_loop_test(tests, any_allocation_may_fail, 0, 5);
+    tcase_add_loop_test(tests, any_allocation_may_fail, 0, 8);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
