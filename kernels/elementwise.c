@@ -1,6 +1,7 @@
 /* The driver of elementwise kernels. */
 #include "kernels/elementwise.h"
 #include "kernels/iterate.h"
+#include <string.h>
 
 typedef struct job {
     const tn_elem *elem;
@@ -13,6 +14,7 @@ typedef struct operand {
     tn_load_fn load;
     tenon_dtype round; /* NONE: as loaded */
     bool direct;       /* rows are packed and of the class: no buffer */
+    bool repeats;      /* the buffer holds what all rows see */
     const char *held;  /* what a broadcast operand's buffer holds, and how many times */
     int64_t held_count;
     char *buffer;
@@ -75,6 +77,33 @@ static void load(const job *j, operand *op, int k, const char *from, int64_t str
         round_row(op->buffer, j->elem->in_class[k], op->round, n);
 }
 
+/* How many short rows are one row of elements that follow each other, in which operands that all
+ * rows share repeat; 1: none. */
+static int64_t rows_together(const tn_elem *e, const int64_t *inner, const int64_t *outer,
+                             int64_t n, int64_t rows) {
+    bool repeats = false;
+    if (rows < 2 || 2 * n > TN_CHUNK || outer[0] != n * inner[0])
+        return 1;
+    for (int k = 1; k <= e->in_count; k++) {
+        if (outer[k] != 0 && outer[k] != n * inner[k])
+            return 1;
+        repeats |= outer[k] == 0;
+    }
+    int64_t most = TN_CHUNK / n;
+    return !repeats ? 1 : most < rows ? most : rows;
+}
+
+/* Loads one row, `times` times over. */
+static void load_repeated(const job *j, operand *op, int k, const char *from, int64_t stride,
+                          int64_t n, int64_t times) {
+    size_t row = tn_class_size(j->elem->in_class[k]) * (size_t)n;
+    load(j, op, k, from, stride, n);
+    for (int64_t i = 1; i < times; i++)
+        memcpy(op->buffer + (size_t)i * row, op->buffer, row);
+    op->direct = false;
+    op->repeats = true;
+}
+
 static void walk(char *const *data, const int64_t *inner, const int64_t *outer, int64_t n,
                  int64_t rows, void *user) {
     const job *j = user;
@@ -94,7 +123,15 @@ static void walk(char *const *data, const int64_t *inner, const int64_t *outer, 
         op->buffer = buffers[k];
         whole = whole && op->direct;
     }
-    int64_t chunk = whole ? n : TN_CHUNK;
+    int64_t chunk = whole ? n : TN_CHUNK, together = rows_together(e, inner, outer, n, rows);
+    if (together > 1) {
+        for (int k = 0; k < e->in_count; k++)
+            if (outer[k + 1] == 0)
+                load_repeated(j, &ops[k], k, data[k + 1], inner[k + 1], n, together);
+        chunk = together * n;
+        n *= rows;
+        rows = 1;
+    }
     for (int64_t row = 0; row < rows; row++) {
         for (int64_t at = 0; at < n; at += chunk) {
             int64_t count = n - at < chunk ? n - at : chunk;
@@ -102,7 +139,7 @@ static void walk(char *const *data, const int64_t *inner, const int64_t *outer, 
             for (int k = 0; k < e->in_count; k++) {
                 const char *from = data[k + 1] + row * outer[k + 1] + at * inner[k + 1];
                 in[k] = ops[k].direct ? from : ops[k].buffer;
-                if (!ops[k].direct)
+                if (!ops[k].direct && !ops[k].repeats)
                     load(j, &ops[k], k, from, inner[k + 1], count);
             }
             char *to = data[0] + row * outer[0] + at * inner[0];

@@ -265,6 +265,40 @@ START_TEST(copies_between_any_layouts) {
 }
 END_TEST
 
+/* Short rows that follow each other, with an operand that all of them share. */
+START_TEST(shared_rows_are_repeated) {
+    static const int64_t widths[] = {1, 2, 17, 96, 255, 256, 257, 600};
+    static const tenon_dtype dtypes[] = {TENON_FLOAT32, TENON_BFLOAT16, TENON_INT32};
+    for (int s = 0; s < TN_COUNT(widths) * TN_COUNT(dtypes); s++) {
+        tenon_dtype dtype = dtypes[s % TN_COUNT(dtypes)];
+        int64_t n = widths[s / TN_COUNT(dtypes)], rows = 61, wide[] = {3, rows, n};
+        tenon_view x = tn_view_make(NULL, dtype, 3, wide);
+        tenon_view y = tn_view_make(NULL, TENON_INT32, 3, (const int64_t[]){3, 1, n});
+        int64_t numel = tenon_view_numel(&x);
+        x.data = malloc((size_t)numel * tenon_dtype_size(dtype));
+        y.data = malloc((size_t)(3 * n) * sizeof(int32_t));
+        for (int64_t i = 0; i < numel; i++)
+            tn_store_int(element(&x, i), dtype, i % 101);
+        for (int64_t i = 0; i < 3 * n; i++)
+            ((int32_t *)y.data)[i] = (int32_t)(i % 7);
+        tenon_arg args[2] = {tenon_arg_value(run_constant(graph, &x)),
+                             tenon_arg_value(run_constant(graph, &y))};
+        tenon_node *node = make("aten.add.Tensor", args, 2);
+        for_each_isa(isa) {
+            tenon_tensor *out = NULL;
+            ck_assert_int_eq(run_node(node, isa, 2, RUN_PACKED, &out), TENON_OK);
+            const tenon_view *got = tenon_tensor_view(out);
+            for (int64_t i = 0; i < numel; i++)
+                CHECK(tn_load_int(element(got, i), got->dtype) ==
+                      i % 101 + (i / n / rows * n + i % n) % 7);
+            tenon_tensor_destroy(&out);
+        }
+        free(x.data);
+        free(y.data);
+    }
+}
+END_TEST
+
 /* More elements than one thread takes, rows shorter and longer than a chunk, operands of other
  * dtypes. */
 START_TEST(large_broadcasts_are_exact) {
@@ -353,6 +387,7 @@ int main(void) {
     tcase_add_test(tcase, clamp_upper_bound_wins);
     tcase_add_test(tcase, iteration_visits_each_element_once);
     tcase_add_test(tcase, copies_between_any_layouts);
+    tcase_add_test(tcase, shared_rows_are_repeated);
     tcase_add_test(tcase, large_broadcasts_are_exact);
     tcase_add_test(tcase, half_conversions_agree);
     tcase_add_test(tcase, floats_become_integers_safely);
