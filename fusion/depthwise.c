@@ -8,7 +8,8 @@
  *     x -- tenon.depthwise_convolution --.-- y
  *                                        '-- mean
  *
- * The image between the two convolutions is never in memory.
+ * The image between the two convolutions is never in memory. In bfloat16 the 1x1 convolution stays
+ * oneDNN's, and only the activation behind it becomes part of the op.
  */
 #include "core/packed.h"
 #include "fusion/choose.h"
@@ -41,12 +42,23 @@ static bool find_expansion(const tn_convolution *c, tn_convolution *expand, tn_p
     return !post->residual && post->nodes[post->count - 1]->outputs[0] == c->x;
 }
 
+/* An activation alone whose result nothing but the convolution reads. */
+static void find_activation(const tn_convolution *c, tn_post_ops *post) {
+    tenon_node *node = c->x->node;
+    const tenon_value *before = node && node->use_count == 1 ? node->uses[0].value : NULL;
+    if (c->x->use_count != 1 || !before || !before->node || before->index != 0)
+        return;
+    tn_post_ops found = tn_post_ops_of(before->node);
+    if (!found.residual && found.count == 2 && found.nodes[1] == node)
+        *post = (tn_post_ops){.activation = found.activation, .nodes = {node}, .count = 1};
+}
+
 /* A mean over the image among the users of `y`, with its dimensions kept. */
 static tenon_node *find_mean(const tenon_value *y) {
     for (const tn_use *use = y->uses; use; use = use->next) {
         int64_t dims[2];
         if (tn_node_is(use->node, TN_OP_mean_dim) && tn_arg_ints(use->node, 1, dims, 2) == 2 &&
-            tn_arg_bool(use->node, 2) && use->node->outputs[0]->dtype == TENON_FLOAT32 &&
+            tn_arg_bool(use->node, 2) && use->node->outputs[0]->dtype == y->dtype &&
             (dims[0] + 4) % 4 + (dims[1] + 4) % 4 == 5 && dims[0] != dims[1])
             return use->node;
     }
@@ -56,16 +68,22 @@ static tenon_node *find_mean(const tenon_value *y) {
 /* What can be one op. */
 typedef struct chain {
     tn_convolution c, expand;
-    tn_post_ops before, post; /* of `expand` and of `c` */
-    bool expands;
-    tenon_node *mean; /* NULL: there is none */
+    tn_post_ops before, post; /* of `expand`, or the activation in front alone; and of `c` */
+    bool expands, narrow;     /* narrow: in bfloat16 */
+    tenon_node *mean;         /* NULL: there is none */
 } chain;
 
 static bool find_chain(tenon_node *node, chain *found) {
     *found = (chain){0};
-    if (!tn_convolution_read(node, TENON_FLOAT32, &found->c) || !is_depthwise(&found->c))
+    found->narrow = tn_convolution_read(node, TENON_BFLOAT16, &found->c);
+    if ((!found->narrow && !tn_convolution_read(node, TENON_FLOAT32, &found->c)) ||
+        !is_depthwise(&found->c))
         return false;
-    found->expands = find_expansion(&found->c, &found->expand, &found->before);
+    found->expands = !found->narrow && find_expansion(&found->c, &found->expand, &found->before);
+    if (!found->expands)
+        found->before = (tn_post_ops){0};
+    if (found->narrow)
+        find_activation(&found->c, &found->before);
     found->post = tn_post_ops_of(node);
     if (found->post.residual)
         found->post = (tn_post_ops){.nodes = {node}, .count = 1};
@@ -80,24 +98,27 @@ enum { APART, JOINED, ALONE };
 static const char *const ways[] = {"apart", "joined", "joined without the 1x1"};
 
 static tenon_status rewrite(const chain *m, int way) {
-    const tn_convolution *c = &m->c;
-    tn_activation none = {TN_ACT_NONE, 0, 0};
+    tn_convolution wide = m->c;
+    const tn_convolution *c = &wide;
+    tn_post_ops before = way == JOINED ? m->before : (tn_post_ops){0};
+    tenon_value *x = before.count ? tn_arg_value(before.nodes[0], 0) : c->x;
     tenon_value *weight, *expand_weight = NULL;
     tenon_arg kernel[2], stride[2], padding[4];
     bool expands = m->expands && way == JOINED;
+    TN_TRY(tn_convolution_widen(&wide));
     TN_TRY(tn_packed_weight(c->weight, &weight));
     if (expands)
         TN_TRY(tn_packed_weight(m->expand.weight, &expand_weight));
-    const tn_activation *a = expands ? &m->before.activation : &none;
+    const tn_activation *a = &before.activation;
     TN_TRY(tn_fuse(TN_OP_depthwise_convolution, &m->post,
-                   TN_ARGS(VAL(expands ? m->expand.x : c->x), expands ? VAL(expand_weight) : NIL,
+                   TN_ARGS(VAL(x), expands ? VAL(expand_weight) : NIL,
                            expands && m->expand.bias ? VAL(m->expand.bias) : NIL,
                            tenon_arg_string(tn_activation_text(a->kind)), FLT(a->alpha),
                            FLT(a->beta), VAL(weight), c->bias ? VAL(c->bias) : NIL, INT(c->groups),
                            tn_ints(kernel, c->kernel, 2), tn_ints(stride, c->stride, 2),
                            tn_ints(padding, c->padding, 4))));
-    for (int i = m->before.count - 1; expands && i >= 0; i--)
-        TN_TRY(tenon_node_erase(m->before.nodes[i]));
+    for (int i = before.count - 1; i >= 0; i--)
+        TN_TRY(tenon_node_erase(before.nodes[i]));
     if (m->mean) {
         TN_TRY(
             tenon_value_replace(m->mean->outputs[0], tn_arg_value(m->mean, 0)->node->outputs[1]));
@@ -121,6 +142,8 @@ static bool is_clamp(const tn_activation *a) {
  * as fast there. */
 static bool pays(const chain *m) {
     const tn_convolution *c = &m->c;
+    if (m->narrow) /* oneDNN computes all but sigmoids as fast */
+        return m->before.activation.kind == TN_ACT_SILU || m->post.activation.kind == TN_ACT_SILU;
     if (m->mean || !is_clamp(&m->post.activation))
         return true;
     return m->expands && (c->groups >= 2 * m->expand.x->shape[1] ||
@@ -137,7 +160,7 @@ static tenon_status apply(tenon_graph *graph, tenon_node *node, int way) {
 static tenon_status choose(tenon_graph *graph, const chain *m, int *way) {
     tenon_node *nodes[TN_COUNT(m->before.nodes) + TN_COUNT(m->post.nodes) + 1];
     int count = 0;
-    for (int i = 0; m->expands && i < m->before.count; i++)
+    for (int i = 0; i < m->before.count; i++)
         nodes[count++] = m->before.nodes[i];
     int root = count;
     for (int i = 0; i < m->post.count; i++)

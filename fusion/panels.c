@@ -58,3 +58,8 @@ bool tn_convolution_is_product(const tn_convolution *c) {
     return c->groups == 1 && c->kernel[0] == 1 && c->kernel[1] == 1 && c->stride[0] == 1 &&
            c->stride[1] == 1 && memcmp(c->padding, zeros, sizeof zeros) == 0;
 }
+
+tenon_status tn_convolution_widen(tn_convolution *c) {
+    TN_TRY(tn_widened(c->weight, &c->weight));
+    return tn_widened(c->bias, &c->bias);
+}

@@ -14,6 +14,8 @@ typedef struct tn_convolution {
 bool tn_convolution_read(const tenon_node *node, tenon_dtype dtype, tn_convolution *out);
 /* Whether it is a product of each pixel with one matrix. */
 bool tn_convolution_is_product(const tn_convolution *c);
+/* Makes weight and bias float32. */
+tenon_status tn_convolution_widen(tn_convolution *c);
 /* Packs a weight [n, ...], float32, of any strides with two dimensions and row-major with more,
  * into [panels, k, TN_PANEL], where k counts all but the first dimension. `panels` is an int64_t,
  * at least as many as hold n columns; a tn_derive_fn. */

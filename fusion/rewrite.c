@@ -1,4 +1,5 @@
 #include "fusion/rewrite.h"
+#include "core/derive.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -64,6 +65,27 @@ tenon_status tn_emit_cast(tenon_node *at, tenon_value *value, tenon_dtype dtype,
         (*out)->dtype = dtype;
     }
     return TENON_OK;
+}
+
+static tenon_status widen(const tenon_view *from, const void *user, tenon_tensor **out) {
+    tenon_tensor *wide;
+    (void)user;
+    TN_TRY(tenon_tensor_create(TENON_FLOAT32, from->rank, from->shape, &wide));
+    tenon_status status = tenon_view_copy(&wide->view, from);
+    if (status == TENON_OK)
+        *out = wide;
+    else
+        tenon_tensor_destroy(&wide);
+    return status;
+}
+
+tenon_status tn_widened(tenon_value *value, tenon_value **out) {
+    tenon_tensor *wide;
+    *out = value;
+    if (!value || value->dtype == TENON_FLOAT32)
+        return TENON_OK;
+    TN_TRY(tn_tensor_derive(value->tensor, "float32", widen, NULL, &wide));
+    return tn_graph_new_constant(value->graph, value->name, wide, out);
 }
 
 void tn_value_adopt(tenon_value *to, const tenon_value *from) {

@@ -37,6 +37,9 @@ tenon_status tn_emit_permute(tenon_node *at, tenon_value *value, const int64_t *
                              tenon_value **out);
 /* `value` as `dtype`; itself when it is of that dtype. */
 tenon_status tn_emit_cast(tenon_node *at, tenon_value *value, tenon_dtype dtype, tenon_value **out);
+/* The constant `value` as float32; itself when it is that, and NULL for NULL. A widened copy is
+ * made once for all graphs that share the constant. */
+tenon_status tn_widened(tenon_value *value, tenon_value **out);
 /* What is known of `from` (dtype, rank, sizes) is noted at `to`, where nothing is known. */
 void tn_value_adopt(tenon_value *to, const tenon_value *from);
 

@@ -20,19 +20,21 @@ static tenon_arg bias_of(const tn_convolution *c) {
 
 /* ---- Squeeze and excitation ---- */
 
-static tenon_status two_layers(tenon_node *node, const tn_convolution *one, bool *changed) {
+static tenon_status two_layers(tenon_node *node, tn_convolution *one, bool *changed) {
     tn_convolution two;
     tn_post_ops first = tn_post_ops_of(node);
     const tenon_value *hidden = first.nodes[first.count - 1]->outputs[0];
     tenon_node *next = hidden->use_count == 1 ? hidden->uses->node : NULL;
     tenon_value *weight1, *weight2;
     if (one->x->shape[2] != 1 || one->x->shape[3] != 1 || first.residual || !next ||
-        !tn_convolution_read(next, TENON_FLOAT32, &two) || !tn_convolution_is_product(&two) ||
+        !tn_convolution_read(next, one->x->dtype, &two) || !tn_convolution_is_product(&two) ||
         two.x != hidden)
         return TENON_OK;
     tn_post_ops second = tn_post_ops_of(next);
     if (second.residual)
         return TENON_OK;
+    TN_TRY(tn_convolution_widen(one));
+    TN_TRY(tn_convolution_widen(&two));
     TN_TRY(tn_packed_weight(one->weight, &weight1));
     TN_TRY(tn_packed_weight(two.weight, &weight2));
     const tn_activation *a = &first.activation;
@@ -84,10 +86,12 @@ tenon_status tn_pass_squeeze(tenon_graph *graph, bool *changed) {
     for (tenon_node *node = graph->first; node; node = tenon_node_next(node)) {
         tn_convolution c;
         bool found = false;
-        if (!tn_convolution_read(node, TENON_FLOAT32, &c) || !tn_convolution_is_product(&c))
+        if ((!tn_convolution_read(node, TENON_FLOAT32, &c) &&
+             !tn_convolution_read(node, TENON_BFLOAT16, &c)) ||
+            !tn_convolution_is_product(&c))
             continue;
         TN_TRY(two_layers(node, &c, &found));
-        if (!found)
+        if (!found && c.x->dtype == TENON_FLOAT32)
             TN_TRY(scaled(node, &c, &found));
         *changed |= found;
     }

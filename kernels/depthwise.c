@@ -1,15 +1,17 @@
 /* Convolutions of one channel a group over images whose channels are neighbours, with the 1x1
  * convolution in front of them:
  *
- *     e = activation_e(x * W + b_e)                      (left out: e = x)
+ *     e = activation_e(x * W + b_e)                      (without W: e = activation_e(x))
  *     y = activation(depthwise(e) + b), and the means of y over the image
  *
  * (Sandler et al. 2018, "MobileNetV2", section 3.4, has the same idea: the expanded image never
  * exists.) A piece of work is some rows of the result in one panel of channels; the rows of e that
- * it needs come one after another into a ring in first-level cache, with zeros at the sides. */
+ * it needs come one after another into a ring in first-level cache, with zeros at the sides. Images
+ * are float32, or bfloat16 when there is no W; what is computed is float32. */
 #include "core/packed.h"
 #include "core/window.h"
 #include "kernels/activation.h"
+#include "kernels/convert.h"
 #include "kernels/iterate.h"
 #include "kernels/panel.h"
 #include "kernels/pixels.h"
@@ -24,6 +26,7 @@ enum {
 
 typedef struct job {
     tn_pixels in, out;
+    bool narrow; /* images are bfloat16 */
     const float *expand, *expand_bias, *weight, *bias;
     float *sums, *mean; /* sums: of each piece, by channel of its panel */
     int64_t batch, depth, channels, panels, height, width, out_height, out_width;
@@ -38,12 +41,18 @@ typedef struct piece {
     const job *j;
     int64_t batch, first, columns; /* channels */
     int64_t y0, y1, x0, x1;
-    bool in_place; /* without an expansion, e is the input */
+    bool in_place; /* e is the input */
     int64_t have;  /* the next row of e */
     float *ring, *line, *sum;
     float bias[TN_PANEL], expand_bias[TN_PANEL];
     tn_panel_product product;
 } piece;
+
+/* Whether e is the input as it lies. */
+static bool reads_in_place(const job *j, int64_t columns) {
+    return !j->expand && !j->narrow && j->expand_activation.kind == TN_ACT_NONE &&
+           columns % TN_LANES == 0; /* else what is read ends in a vector */
+}
 
 /* ---- Rows of e ---- */
 
@@ -51,8 +60,12 @@ static float *ring_row(const piece *p, int64_t row) {
     return p->ring + row % p->j->kernel[0] * p->j->ring_width * TN_PANEL;
 }
 
-static void activate(const tn_activation *a, float *x, int64_t n) {
-    if (a->kind == TN_ACT_SILU) {
+/* Clamps are left out: products and filters do them. */
+static void activate(const job *j, const tn_activation *a, float *x, int64_t n) {
+    if (a->kind == TN_ACT_SILU && j->narrow) {
+        for (int64_t i = 0; i < n; i += TN_LANES)
+            *(tn_vec *)(x + i) = tn_vec_silu_narrow(*(const tn_vec *)(x + i));
+    } else if (a->kind == TN_ACT_SILU) {
         for (int64_t i = 0; i < n; i += TN_LANES)
             *(tn_vec *)(x + i) = tn_vec_silu(*(const tn_vec *)(x + i));
     } else if (a->kind == TN_ACT_HARDSWISH) {
@@ -62,6 +75,23 @@ static void activate(const tn_activation *a, float *x, int64_t n) {
         }
     } else if (a->kind > TN_ACT_CLAMP) {
         tn_activate(a, x, n);
+    }
+}
+
+/* `count` neighbours of a row of the input, from pixel x on. */
+static void copy_pixels(const piece *p, int64_t row, int64_t x, int64_t count, float *ring) {
+    const job *j = p->j;
+    int64_t size = j->narrow ? sizeof(uint16_t) : sizeof(float), step = j->in.pixel * size;
+    const char *in = (const char *)j->in.data +
+                     (p->batch * j->in.batch + row * j->in.row + x * j->in.pixel + p->first) * size;
+    for (int64_t i = 0; i < count; i++, in += step, ring += TN_PANEL) {
+        if (!j->narrow)
+            memcpy(ring, in, (size_t)p->columns * sizeof *ring);
+        else if (p->columns % TN_LANES == 0)
+            for (int64_t c = 0; c < p->columns; c += TN_LANES)
+                *(tn_vec *)(ring + c) = tn_vec_of_bf16(in + c * size);
+        else
+            TN_K(load)[TN_CLASS_F32][TENON_BFLOAT16](ring, in, size, p->columns);
     }
 }
 
@@ -77,18 +107,17 @@ static void fill_row(piece *p, int64_t row) {
     }
     memset(ring, 0, (size_t)(from - left) * TN_PANEL * sizeof *ring);
     memset(ring + (to - left) * TN_PANEL, 0, (size_t)(right - to) * TN_PANEL * sizeof *ring);
-    const float *in = tn_pixel(&j->in, p->batch, row, from);
     ring += (from - left) * TN_PANEL;
-    if (!j->expand) {
-        for (int64_t x = 0; x < to - from; x++)
-            memcpy(ring + x * TN_PANEL, in + x * j->in.pixel + p->first,
-                   (size_t)p->columns * sizeof *ring);
-        return;
+    if (j->expand) { /* the product clamps */
+        p->product.a = tn_pixel(&j->in, p->batch, row, from);
+        p->product.out = ring;
+        tn_panel_run(&p->product, to - from);
+    } else {
+        copy_pixels(p, row, from, to - from, ring);
+        if (j->expand_activation.kind <= TN_ACT_CLAMP)
+            tn_activate(&j->expand_activation, ring, (to - from) * TN_PANEL);
     }
-    p->product.a = in;
-    p->product.out = ring;
-    tn_panel_run(&p->product, to - from);
-    activate(&j->expand_activation, ring, (to - from) * TN_PANEL);
+    activate(j, &j->expand_activation, ring, (to - from) * TN_PANEL);
 }
 
 /* ---- Rows of the result ---- */
@@ -209,17 +238,31 @@ static void filter_sides(const piece *p, line *l, tn_vec_kind kind) {
 }
 
 /* The line at hand, which was computed apart, to the result. */
-static void finish_line(const piece *p, float *out, bool activated, float *sum) {
+static void finish_line(const piece *p, int64_t y, bool activated, float *sum) {
     const job *j = p->j;
     int64_t width = p->x1 - p->x0;
     if (!activated) {
-        tn_activate(&j->activation, p->line, width * TN_PANEL);
-        memset(sum, 0, TN_PANEL * sizeof *sum);
-        for (int64_t i = 0; i < width * TN_PANEL; i++)
-            sum[i % TN_PANEL] += p->line[i];
+        activate(j, &j->activation, p->line, width * TN_PANEL);
+        for (int c = 0; c < TN_PANEL; c += TN_LANES) {
+            tn_vec total = {0};
+            for (int64_t x = 0; x < width; x++)
+                total += *(const tn_vec *)(p->line + x * TN_PANEL + c);
+            *(tn_vec *)(sum + c) = total;
+        }
     }
-    for (int64_t x = 0; x < width; x++)
-        memcpy(out + x * j->out.pixel, p->line + x * TN_PANEL, (size_t)p->columns * sizeof *out);
+    int64_t size = j->narrow ? sizeof(uint16_t) : sizeof(float), step = j->out.pixel * size;
+    char *out = (char *)j->out.data +
+                (p->batch * j->out.batch + y * j->out.row + p->x0 * j->out.pixel + p->first) * size;
+    const float *from = p->line;
+    for (int64_t x = 0; x < width; x++, out += step, from += TN_PANEL) {
+        if (!j->narrow)
+            memcpy(out, from, (size_t)p->columns * sizeof *from);
+        else if (p->columns % TN_LANES == 0)
+            for (int64_t c = 0; c < p->columns; c += TN_LANES)
+                tn_vec_to_bf16(out + c * size, *(const tn_vec *)(from + c));
+        else
+            TN_K(store)[TN_CLASS_F32][TENON_BFLOAT16](out, size, from, p->columns);
+    }
 }
 
 static void piece_row(piece *p, int64_t y) {
@@ -238,27 +281,29 @@ static void piece_row(piece *p, int64_t y) {
         p->have = top;
     for (; !p->in_place && p->have < bottom && p->have < j->height; p->have++)
         fill_row(p, p->have);
-    const float *in =
-        tn_pixel(&j->in, p->batch, 0, p->x0 * j->stride[1] - j->padding[1]) + p->first;
+    const float *in = NULL;
+    if (p->in_place)
+        in = tn_pixel(&j->in, p->batch, 0, p->x0 * j->stride[1] - j->padding[1]) + p->first;
     for (int64_t t = 0; t < j->kernel[0]; t++)
         l.rows[t] = top + t < 0 || top + t >= j->height ? NULL
                     : p->in_place                       ? in + (top + t) * j->in.row
                                                         : ring_row(p, top + t);
-    float *out = tn_pixel(&j->out, p->batch, y, p->x0) + p->first;
     tn_vec_kind kind = tn_vec_kind_of(&j->activation);
-    bool direct = kind != TN_VEC_OTHER && p->columns % TN_LANES == 0;
+    if (j->narrow && kind == TN_VEC_SILU)
+        kind = TN_VEC_OTHER;
+    bool direct = kind != TN_VEC_OTHER && p->columns % TN_LANES == 0 && !j->narrow;
     if (!tn_activation_bounds(&j->activation, &l.low, &l.high)) {
         l.low = -INFINITY;
         l.high = INFINITY;
     }
-    l.out = direct ? out : p->line;
+    l.out = direct ? tn_pixel(&j->out, p->batch, y, p->x0) + p->first : p->line;
     l.out_pixel = direct ? j->out.pixel : TN_PANEL;
     if (p->in_place)
         filter_sides(p, &l, kind);
     else
         filter_span(&l, kind, 0, p->x1 - p->x0, p->columns);
     if (!direct)
-        finish_line(p, out, kind != TN_VEC_OTHER, sum);
+        finish_line(p, y, kind != TN_VEC_OTHER, sum);
     for (int c = 0; p->sum && c < TN_PANEL; c++)
         p->sum[c] += sum[c];
 }
@@ -276,7 +321,7 @@ static void run_piece(const job *j, int64_t index, float *scratch) {
     p.y1 = j->out_height * (band + 1) / j->bands;
     p.x0 = j->out_width * tile / j->tiles;
     p.x1 = j->out_width * (tile + 1) / j->tiles;
-    p.in_place = !j->expand && p.columns % TN_LANES == 0; /* else what is read ends in a vector */
+    p.in_place = reads_in_place(j, p.columns);
     p.sum = j->sums ? j->sums + index * TN_PANEL : NULL;
     if (p.sum)
         memset(p.sum, 0, TN_PANEL * sizeof *p.sum);
@@ -302,7 +347,7 @@ static void plan(job *j, int threads) {
     int64_t most = RING_BYTES / (TN_PANEL * (int64_t)sizeof(float)) / j->kernel[0];
     most = (most - j->kernel[1]) / j->stride[1] + 1;
     most = most < PIXELS ? PIXELS : most;
-    if (!j->expand && j->channels % TN_LANES == 0)
+    if (reads_in_place(j, j->channels))
         most = j->out_width; /* no ring */
     j->panels = (j->channels + TN_PANEL - 1) / TN_PANEL;
     j->tiles = (j->out_width + most - 1) / most;
@@ -367,17 +412,19 @@ static tenon_status read_constants(tn_call *call, job *j) {
     return TENON_OK;
 }
 
-/* input [b, k, h, w], expand_weight [panels, k, TN_PANEL] and expand_bias [c] or none, weight
+/* input [b, k, h, w], expand_weight [panels, k, TN_PANEL] and expand_bias [c] or none; weight
  * [panels, taps, TN_PANEL], bias [c] or none; gives [b, c, h', w'] and [b, c, 1, 1] */
 tenon_status TN_K(depthwise_convolution)(tn_call *call) {
     tenon_view in = call->in[0], *out = &call->out[0], *mean = &call->out[1], target, average;
     int64_t padding[4];
-    job j = {.channels = tn_arg_int(call->node, 8, 0), .batch = in.shape[0]};
+    job j = {.channels = tn_arg_int(call->node, 8, 0),
+             .batch = in.shape[0],
+             .narrow = in.dtype == TENON_BFLOAT16};
     bool image = out->dtype != TENON_DTYPE_NONE, means = mean->dtype != TENON_DTYPE_NONE;
     tenon_value *const *outputs = call->node->outputs;
     if (tenon_view_numel(&in) == 0 || (!image && !means))
         return TENON_OK;
-    target = image ? *out : tn_view_make(NULL, TENON_FLOAT32, 4, outputs[0]->shape);
+    target = image ? *out : tn_view_make(NULL, in.dtype, 4, outputs[0]->shape);
     target = tn_pixels_target(call, &target);
     if (!target.data || !tn_pixels_read(call, &in, false, &j.in) ||
         !tn_pixels_read(call, &target, false, &j.out))

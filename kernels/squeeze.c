@@ -11,6 +11,7 @@
 #include "kernels/iterate.h"
 #include "kernels/panel.h"
 #include "kernels/pixels.h"
+#include "kernels/product.h"
 #include <omp.h>
 #include <string.h>
 
@@ -60,12 +61,14 @@ static const float *constant(tn_call *call, int index, bool *missing) {
     return v.data;
 }
 
-/* mean [b, c, 1, 1], weights [panels, in, TN_PANEL], biases or none; gives [b, c', 1, 1] */
+/* mean [b, c, 1, 1], weights [panels, in, TN_PANEL], biases or none; gives [b, c', 1, 1]; means
+ * and result are float32 or bfloat16 */
 tenon_status TN_K(squeeze_excitation)(tn_call *call) {
-    tenon_view in = tn_dense(call, &call->in[0]), *out = &call->out[0];
-    int64_t batch = in.shape[0];
-    bool missing = !in.data;
-    layer one = {.in = in.shape[1], .out = tn_arg_int(call->node, 3, 0)};
+    const tenon_view *in = &call->in[0], *out = &call->out[0];
+    const float *mean = TN_K(packed)(call, TN_CLASS_F32, in);
+    int64_t batch = in->shape[0];
+    bool missing = !mean;
+    layer one = {.in = in->shape[1], .out = tn_arg_int(call->node, 3, 0)};
     layer two = {.in = one.out, .out = out->shape[1]};
     if (tenon_view_numel(out) == 0)
         return TENON_OK;
@@ -81,7 +84,7 @@ tenon_status TN_K(squeeze_excitation)(tn_call *call) {
     if (missing || !hidden || !result)
         return tn_no_memory();
     int threads = batch * one.in * one.out < TN_PARALLEL_WORK ? 1 : call->threads;
-    apply(&one, threads, batch, in.data, one.in, hidden);
+    apply(&one, threads, batch, mean, one.in, hidden);
     apply(&two, threads, batch, hidden, middle, result);
     tenon_view view = tn_view_make(result, TENON_FLOAT32, 4, out->shape);
     view.strides[0] = end;

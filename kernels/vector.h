@@ -109,8 +109,50 @@ static inline tn_vec tn_vec_silu(tn_vec x) {
     return tn_vec_quotient(top, p * power + 1.0f);
 }
 
+/* The same within 2^-12, for a result that is rounded to bfloat16. */
+static inline tn_vec tn_vec_silu_narrow(tn_vec x) {
+    const float scale = -1.44269502f, magic = 12582912.0f;
+    tn_vec top = tn_vec_clamp(x, tn_vec_of(-87.0f), tn_vec_of(__builtin_inff()));
+    tn_vec y = tn_vec_clamp(x, tn_vec_of(-87.0f), tn_vec_of(87.0f));
+    tn_vec shifted = y * scale + magic;
+    tn_vec r = y * scale - (shifted - magic);
+    tn_vec p = r * 0.0550085f + 0.2422098f;
+    p = p * r + 0.6932829f;
+    p = p * r + 1.0f;
+    tn_vec power = (tn_vec)(((tn_vec_int)shifted << 23) + 0x3f800000), below = p * power + 1.0f;
+#if defined(__AVX512F__)
+    return top * (tn_vec)_mm512_rcp14_ps((__m512)below);
+#else
+    return top / below;
+#endif
+}
+
 static inline tn_vec tn_vec_hardsigmoid(tn_vec x) {
     return tn_vec_clamp(x + 3.0f, tn_vec_of(0), tn_vec_of(6)) * (1.0f / 6.0f);
+}
+
+/* bfloat16 to float, and back to nearest, ties to even; NaN stays NaN. */
+typedef uint16_t tn_vec_half __attribute__((vector_size(TN_LANES * 2), aligned(2), may_alias));
+typedef uint32_t tn_vec_bits __attribute__((vector_size(TN_LANES * 4), aligned(4), may_alias));
+
+static inline tn_vec tn_vec_of_bf16(const void *from) {
+#if defined(__AVX512F__)
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(from));
+    return (tn_vec)_mm512_slli_epi32(wide, 16);
+#else
+    return (tn_vec)(__builtin_convertvector(*(const tn_vec_half *)from, tn_vec_bits) << 16);
+#endif
+}
+
+static inline void tn_vec_to_bf16(void *to, tn_vec x) {
+    tn_vec_bits b = (tn_vec_bits)x, rounded = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
+    tn_vec_bits is_nan = (tn_vec_bits)(x != x);
+    rounded = (rounded & ~is_nan) | (0x7fc0 & is_nan);
+#if defined(__AVX512F__)
+    _mm256_storeu_si256(to, _mm512_cvtepi32_epi16((__m512i)rounded));
+#else
+    *(tn_vec_half *)to = __builtin_convertvector(rounded, tn_vec_half);
+#endif
 }
 
 /* How an activation is computed on vectors. */

@@ -28,8 +28,6 @@
 #define LANES TN_LANES
 
 typedef tn_vec vec;
-typedef uint32_t bits __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
-typedef uint16_t half __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
 
 enum { PANEL = TN_WINOGRAD_PANEL, MAX_PLACES = 36, SLICE = 2 * LANES };
 
@@ -59,26 +57,15 @@ typedef struct winograd {
 
 /* ---- Elements ---- */
 
-/* a where the mask is set, otherwise b. */
-static inline vec choose(tn_vec_int mask, vec a, vec b) {
-    return (vec)((mask & (tn_vec_int)a) | (~mask & (tn_vec_int)b));
-}
-
 __attribute__((always_inline)) static inline vec load(const char *from, const bool narrow) {
-    if (narrow)
-        return (vec)(__builtin_convertvector(*(const half *)from, bits) << 16);
-    return *(const vec *)from;
+    return narrow ? tn_vec_of_bf16(from) : *(const vec *)from;
 }
 
-/* bfloat16 to nearest, ties to even; NaN stays NaN. */
 __attribute__((always_inline)) static inline void store(char *to, vec x, const bool narrow) {
-    if (narrow) {
-        bits b = (bits)x, rounded = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
-        rounded = (bits)choose(x != x, (vec)((bits){0} + 0x7fc0), (vec)rounded);
-        *(half *)to = __builtin_convertvector(rounded, half);
-    } else {
+    if (narrow)
+        tn_vec_to_bf16(to, x);
+    else
         *(vec *)to = x;
-    }
 }
 
 /* ---- The input ---- */

@@ -218,9 +218,12 @@ tenon_status tn_infer_depthwise(tn_infer *infer) {
     tn_meta in, weight;
     tn_activation activation;
     int64_t kernel[2], stride[2], padding[4];
-    if (!tn_infer_in(infer, 0, &in) || in.dtype != TENON_FLOAT32 || in.rank != 4 ||
-        in.shape[1] < 1 || in.shape[2] < 1 || in.shape[3] < 1)
-        return tn_infer_fail(infer, "needs a float32 image");
+    if (!tn_infer_in(infer, 0, &in) || in.rank != 4 || in.shape[1] < 1 || in.shape[2] < 1 ||
+        in.shape[3] < 1 ||
+        (in.dtype != TENON_FLOAT32 &&
+         (in.dtype != TENON_BFLOAT16 || !tn_arg_is_none(infer->node, 1))))
+        return tn_infer_fail(infer,
+                             "needs a float32 image, or without an expansion a bfloat16 one");
     int64_t channels = tn_arg_int(infer->node, 8, 0);
     TN_TRY(window_arg(infer, 9, "kernel_size", 1, kernel, 2));
     TN_TRY(window_arg(infer, 10, "stride", 1, stride, 2));
@@ -255,9 +258,10 @@ tenon_status tn_infer_squeeze_excitation(tn_infer *infer) {
     tn_meta mean, *out = &infer->out[0];
     tn_activation activation;
     int64_t first = tn_arg_int(infer->node, 3, 0), second = tn_arg_int(infer->node, 9, 0);
-    if (!tn_infer_in(infer, 0, &mean) || mean.dtype != TENON_FLOAT32 || mean.rank != 4 ||
-        mean.shape[2] != 1 || mean.shape[3] != 1 || mean.shape[1] < 1)
-        return tn_infer_fail(infer, "needs float32 means of [batch, channels, 1, 1]");
+    if (!tn_infer_in(infer, 0, &mean) || mean.rank != 4 ||
+        (mean.dtype != TENON_FLOAT32 && mean.dtype != TENON_BFLOAT16) || mean.shape[2] != 1 ||
+        mean.shape[3] != 1 || mean.shape[1] < 1)
+        return tn_infer_fail(infer, "needs float32 or bfloat16 means of [batch, channels, 1, 1]");
     if (first < 1 || second < 1 || first > INT32_MAX || second > INT32_MAX ||
         !is_packed(infer, 1, mean.shape[1], first) || !is_packed(infer, 7, first, second) ||
         !is_vector(infer, 2, first) || !is_vector(infer, 8, second))

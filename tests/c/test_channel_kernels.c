@@ -19,14 +19,14 @@ static operands fill(uint64_t seed, int64_t channels, int64_t middle, bool chann
     for (int i = 0; i < o.count; i++) {
         tenon_tensor *tensor = tenon_graph_constant(graph, i)->tensor;
         tenon_view *v = &tensor->view;
-        float *data = v->data;
         int64_t n = tenon_view_numel(v);
         for (int64_t k = 0; k < n; k++) {
             int64_t columns = v->rank != 3 ? TN_PANEL : i == 1 && middle ? middle : channels;
             int64_t column =
                 v->rank != 3 ? 0 : k / v->shape[2] / v->shape[1] * TN_PANEL + k % TN_PANEL;
             seed = seed * 6364136223846793005u + 1442695040888963407u;
-            data[k] = column < columns ? (float)((double)(seed >> 40) / (1 << 23) - 1) : 0;
+            tn_store_float((char *)v->data + k * (int64_t)tenon_dtype_size(v->dtype), v->dtype,
+                           column < columns ? (double)(seed >> 40) / (1 << 23) - 1 : 0);
         }
         if (v->rank == 4 && channels_last)
             tn_channels_last_strides(4, v->shape, v->strides);
@@ -57,14 +57,13 @@ static double in_panels(const tenon_view *w, int64_t row, int64_t column) {
 }
 
 static double pixel(const tenon_view *v, int64_t b, int64_t c, int64_t y, int64_t x) {
-    return tn_load_float((char *)v->data + 4 * (b * v->strides[0] + c * v->strides[1] +
-                                                y * v->strides[2] + x * v->strides[3]),
-                         v->dtype);
+    int64_t at = b * v->strides[0] + c * v->strides[1] + y * v->strides[2] + x * v->strides[3];
+    return tn_load_float((char *)v->data + at * (int64_t)tenon_dtype_size(v->dtype), v->dtype);
 }
 
-static void close_to(const char *body, tn_isa isa, int output, int64_t at, double got,
-                     double want) {
-    if (!(fabs(got - want) <= 1e-4 * (1 + fabs(want))))
+static void close_to(const char *body, tn_isa isa, int output, int64_t at, double got, double want,
+                     double tolerance) {
+    if (!(fabs(got - want) <= tolerance * (1 + fabs(want))))
         ck_abort_msg("%s\n(%s): output %d, element %d is %.9g, not %.9g", body, tn_isa_text(isa),
                      output, (int)at, got, want);
 }
@@ -79,7 +78,8 @@ static void check_node(const char *body, tenon_node *node, double *const *want) 
             for (int i = 0; i < node->output_count; i++) {
                 const tenon_view *v = tenon_tensor_view(out[i]);
                 for (int64_t k = 0; k < tenon_view_numel(v); k++)
-                    close_to(body, isa, i, k, element(v, k), want[i][k]);
+                    close_to(body, isa, i, k, element(v, k), want[i][k],
+                             v->dtype == TENON_BFLOAT16 ? 5e-3 : 1e-4);
                 tenon_tensor_destroy(&out[i]);
             }
         }
@@ -92,7 +92,7 @@ typedef struct depthwise_case {
     int batch, in, channels, height, width; /* in: 0 without an expansion */
     int kernel[2], stride[2], padding[4];
     const char *before, *after;
-    bool channels_last, bias;
+    bool channels_last, bias, narrow;
 } depthwise_case;
 
 /* The image between the two convolutions, [b, c, h, w]; the caller frees it. */
@@ -107,7 +107,7 @@ static double *expanded(const depthwise_case *c, const operands *o) {
                     double sum = c->in ? element(o->v[2], k) : pixel(o->v[0], b, k, y, x);
                     for (int i = 0; i < c->in; i++)
                         sum += pixel(o->v[0], b, i, y, x) * in_panels(o->v[1], i, k);
-                    e[at] = c->in ? activated(c->before, sum) : sum;
+                    e[at] = activated(c->before, sum);
                 }
     return e;
 }
@@ -136,15 +136,15 @@ static void depthwise(const depthwise_case *c) {
     if (c->bias)
         snprintf(bias, sizeof bias, "const %%b: float32[%d] = zeros\n", c->channels);
     snprintf(body, sizeof body,
-             "const %%x: float32[%d, %d, %d, %d] = zeros\n%s"
+             "const %%x: %s[%d, %d, %d, %d] = zeros\n%s"
              "const %%w: float32[%d, %d, 32] = zeros\n%s"
              "%%y, %%m = tenon.depthwise_convolution(%%x, %s, %s, \"%s\", -0.5, 0.75, %%w, %s, %d, "
              "[%d, %d], [%d, %d], [%d, %d, %d, %d], \"%s\", -0.5, 0.75)",
-             c->batch, c->in ? c->in : c->channels, c->height, c->width, expand, panels,
-             c->kernel[0] * c->kernel[1], bias, c->in ? "%e" : "none", c->in ? "%f" : "none",
-             c->before, c->bias ? "%b" : "none", c->channels, c->kernel[0], c->kernel[1],
-             c->stride[0], c->stride[1], c->padding[0], c->padding[1], c->padding[2], c->padding[3],
-             c->after);
+             c->narrow ? "bfloat16" : "float32", c->batch, c->in ? c->in : c->channels, c->height,
+             c->width, expand, panels, c->kernel[0] * c->kernel[1], bias, c->in ? "%e" : "none",
+             c->in ? "%f" : "none", c->before, c->bias ? "%b" : "none", c->channels, c->kernel[0],
+             c->kernel[1], c->stride[0], c->stride[1], c->padding[0], c->padding[1], c->padding[2],
+             c->padding[3], c->after);
     tenon_node *node = parse(body);
     operands o = fill(7, c->channels, 0, c->channels_last);
     const tenon_view *w = o.v[c->in ? 3 : 1];
@@ -181,6 +181,12 @@ START_TEST(depthwise_convolutions) {
         {1, 24, 33, 14, 14, {5, 5}, {1, 1}, {2, 2, 2, 2}, "hardswish", "hardswish", false, true},
         {3, 3, 70, 3, 3, {3, 3}, {2, 2}, {0, 0, 1, 1}, "sigmoid", "clamp", true, false},
         {1, 7, 64, 9, 1, {1, 1}, {2, 1}, {0, 0, 0, 0}, "clamp", "gelu", true, true},
+        {1, 0, 32, 9, 9, {3, 3}, {1, 1}, {1, 1, 1, 1}, "silu", "none", true, true},
+        {1, 0, 33, 9, 9, {3, 3}, {1, 1}, {1, 1, 1, 1}, "relu", "relu", true, true},
+        {2, 0, 48, 14, 14, {3, 3}, {2, 2}, {1, 1, 1, 1}, "none", "silu", true, false, true},
+        {1, 0, 35, 7, 23, {5, 5}, {1, 1}, {2, 2, 2, 2}, "silu", "hardswish", true, true, true},
+        {1, 0, 64, 15, 70, {5, 5}, {2, 2}, {1, 2, 2, 1}, "silu", "silu", true, true, true},
+        {1, 0, 17, 8, 7, {3, 3}, {1, 1}, {1, 1, 1, 1}, "clamp", "gelu", false, true, true},
     };
     depthwise(&cases[_i]);
 }
@@ -210,19 +216,20 @@ END_TEST
 START_TEST(squeeze_excitations) {
     static const struct {
         int batch, in, middle, out;
-        const char *before, *after;
-    } cases[] = {{1, 32, 8, 32, "silu", "sigmoid"},
-                 {2, 37, 9, 70, "relu", "none"},
-                 {3, 300, 150, 130, "gelu", "clamp"}};
+        const char *before, *after, *dtype;
+    } cases[] = {{1, 32, 8, 32, "silu", "sigmoid", "float32"},
+                 {2, 37, 9, 70, "relu", "none", "float32"},
+                 {3, 300, 150, 130, "gelu", "clamp", "float32"},
+                 {2, 40, 9, 70, "silu", "sigmoid", "bfloat16"}};
     int in = cases[_i].in, middle = cases[_i].middle, out = cases[_i].out;
     char body[1024];
     snprintf(body, sizeof body,
-             "const %%m: float32[%d, %d, 1, 1] = zeros\nconst %%v: float32[%d, %d, 32] = zeros\n"
+             "const %%m: %s[%d, %d, 1, 1] = zeros\nconst %%v: float32[%d, %d, 32] = zeros\n"
              "const %%b: float32[%d] = zeros\nconst %%w: float32[%d, %d, 32] = zeros\n"
              "%%y = tenon.squeeze_excitation(%%m, %%v, %%b, %d, \"%s\", 0, 0, %%w, none, %d, "
              "\"%s\", -0.5, 0.75)",
-             cases[_i].batch, in, (middle + 31) / 32, in, middle, (out + 31) / 32, middle, middle,
-             cases[_i].before, out, cases[_i].after);
+             cases[_i].dtype, cases[_i].batch, in, (middle + 31) / 32, in, middle, (out + 31) / 32,
+             middle, middle, cases[_i].before, out, cases[_i].after);
     tenon_node *node = parse(body);
     operands o = fill(3, out, middle, false);
     double *y = malloc(sizeof *y * (size_t)(cases[_i].batch * out));
@@ -402,6 +409,11 @@ START_TEST(wrong_arguments_are_refused) {
         "input %x: float32[1, 8, 9, 9]\nconst %w: float32[1, 81, 32] = zeros\n"
         "%y, %m = tenon.depthwise_convolution(%x, none, none, \"none\", 0, 0, %w, none, 8, [9, 9], "
         "[1, 1], [0, 0, 0, 0])",
+        /* an expansion in bfloat16 */
+        "input %x: bfloat16[1, 8, 9, 9]\nconst %e: float32[1, 8, 32] = zeros\n"
+        "const %w: float32[1, 9, 32] = zeros\n"
+        "%y, %m = tenon.depthwise_convolution(%x, %e, none, \"none\", 0, 0, %w, none, 8, [3, 3], "
+        "[1, 1], [0, 0, 0, 0])",
         /* channels that do not fit */
         "input %x: float32[1, 8, 9, 9]\nconst %w: float32[1, 9, 32] = zeros\n"
         "%y, %m = tenon.depthwise_convolution(%x, none, none, \"none\", 0, 0, %w, none, 9, [3, 3], "
@@ -454,13 +466,13 @@ int main(void) {
     TCase *tests = tcase_create("tests");
     tcase_add_checked_fixture(tests, NULL, teardown);
     tcase_set_timeout(tests, 120);
-    tcase_add_loop_test(tests, depthwise_convolutions, 0, 11);
+    tcase_add_loop_test(tests, depthwise_convolutions, 0, 17);
     tcase_add_loop_test(tests, depthwise_convolutions_keep_nan, 0, 5);
-    tcase_add_loop_test(tests, squeeze_excitations, 0, 3);
+    tcase_add_loop_test(tests, squeeze_excitations, 0, 4);
     tcase_add_loop_test(tests, images_of_parts, 0, 9);
     tcase_add_loop_test(tests, groups_of_channels, 0, 5);
     tcase_add_loop_test(tests, scaled_convolutions, 0, 5);
-    tcase_add_loop_test(tests, wrong_arguments_are_refused, 0, 13);
+    tcase_add_loop_test(tests, wrong_arguments_are_refused, 0, 14);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
