@@ -20,6 +20,7 @@
 #include "core/infer.h"
 #include "fusion/pipeline.h"
 #include "fusion/rewrite.h"
+#include "fusion/weights.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,9 +134,12 @@ static tenon_status round_weight(const tenon_view *from, const void *user, tenon
 static tenon_status cast(lowering *l, tenon_node *before, tenon_value *value, tenon_dtype dtype,
                          tenon_value **out) {
     tenon_tensor *rounded;
+    tn_weight weight;
     *out = narrow_source(value, dtype);
     if (*out)
         return TENON_OK;
+    if (tn_weight_read(value, &weight))
+        TN_TRY(tn_weight_settle(&weight, &value));
     if (!tn_is_constant(value) || dtype != TENON_BFLOAT16)
         return tn_graph_emit(l->graph, before, TN_OP_to_copy, NULL, before ? before : value->node,
                              TN_ARGS(VAL(value), DTY(dtype)), out);

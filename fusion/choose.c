@@ -1,5 +1,7 @@
 #include "fusion/choose.h"
+#include "fusion/passes.h"
 #include "fusion/rewrite.h"
+#include "fusion/weights.h"
 #include <stdio.h>
 
 /* ---- Cutting out ---- */
@@ -32,12 +34,18 @@ static tenon_status take_outside(cutter *c, const tenon_value *value, tenon_valu
     return TENON_OK;
 }
 
+static tenon_status take_node(cutter *c, const tenon_node *node, tenon_node **out);
+
 static tenon_status take_value(cutter *c, tenon_arg *arg) {
+    tenon_node *scaled;
     if (arg->kind != TENON_ARG_VALUE)
         return TENON_OK;
     const tenon_value *value = arg->as.value;
     tenon_value *copy = tn_map_get(&c->copies, value->name);
-    if (!copy) {
+    if (!copy && value->node && tn_weight_waits(value->node)) { /* a weight is no input */
+        TN_TRY(take_node(c, value->node, &scaled));
+        copy = scaled->outputs[0];
+    } else if (!copy) {
         TN_TRY(take_outside(c, value, &copy));
         TN_TRY(tn_map_put(&c->copies, value->name, copy));
     }
@@ -128,7 +136,10 @@ tenon_status tn_candidate_graph(const tn_candidate *candidate, int way, tenon_gr
     tenon_graph *graph = NULL;
     tenon_node *root = NULL;
     TN_TRY(cut_out(candidate->choice, &graph, &root));
+    bool changed = false;
     tenon_status status = way == 0 ? TENON_OK : candidate->choice->apply(graph, root, way);
+    if (status == TENON_OK)
+        status = tn_pass_weights(graph, &changed);
     if (status == TENON_OK) {
         tn_graph_drop_dead(graph);
         tn_graph_drop_constants(graph);

@@ -21,8 +21,9 @@
 /* ---- Matching ---- */
 
 static bool is_depthwise(const tn_convolution *c) {
-    return c->groups > 1 && c->x->shape[1] == c->groups && c->weight->shape[0] == c->groups &&
-           c->kernel[0] <= TN_DEPTHWISE_TAPS && c->kernel[1] <= TN_DEPTHWISE_TAPS;
+    return c->groups > 1 && c->x->shape[1] == c->groups &&
+           c->weight.values->shape[0] == c->groups && c->kernel[0] <= TN_DEPTHWISE_TAPS &&
+           c->kernel[1] <= TN_DEPTHWISE_TAPS;
 }
 
 /* Whether all of `c->x` is a 1x1 convolution, and maybe an activation, that nothing else reads. */
@@ -106,9 +107,9 @@ static tenon_status rewrite(const chain *m, int way) {
     tenon_arg kernel[2], stride[2], padding[4];
     bool expands = m->expands && way == JOINED;
     TN_TRY(tn_convolution_widen(&wide));
-    TN_TRY(tn_packed_weight(c->weight, &weight));
+    TN_TRY(tn_packed_weight(&c->weight, &weight));
     if (expands)
-        TN_TRY(tn_packed_weight(m->expand.weight, &expand_weight));
+        TN_TRY(tn_packed_weight(&m->expand.weight, &expand_weight));
     const tn_activation *a = &before.activation;
     TN_TRY(tn_fuse(TN_OP_depthwise_convolution, &m->post,
                    TN_ARGS(VAL(x), expands ? VAL(expand_weight) : NIL,

@@ -10,6 +10,7 @@
 #include "core/kernel.h"
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
+#include "fusion/weights.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,8 @@ static bool can_fold(const tenon_node *node) {
     for (int i = 0; i < node->use_count; i++)
         if (!tn_is_constant(node->uses[i].value))
             return false;
+    if (tn_weight_waits(node))
+        return false;
     bool used = false; /* kernels compute what is used; a dead node has nothing for them */
     for (int i = 0; i < node->output_count; i++) {
         used |= node->outputs[i]->use_count > 0;

@@ -113,8 +113,9 @@ static tenon_status rewrite(tenon_graph *graph, tenon_node *node, int way) {
     const tenon_value *plain = tn_arg_value(node, 1);
     tenon_tensor *tensor;
     tenon_value *weight;
-    int64_t columns = plain->shape[0], panels = tn_packed_panels(columns);
-    TN_TRY(tn_tensor_derive(plain->tensor, "packed", tn_pack_panels, &panels, &tensor));
+    int64_t columns = plain->shape[0];
+    tn_packing packing = {.panels = tn_packed_panels(columns)};
+    TN_TRY(tn_tensor_derive(plain->tensor, "packed", tn_pack_panels, &packing, &tensor));
     TN_TRY(tn_graph_new_constant(graph, plain->name, tensor, &weight));
     tn_post_ops post = tn_post_ops_of(node);
     return tn_fuse(TN_OP_packed_linear, &post,

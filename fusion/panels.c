@@ -1,32 +1,58 @@
 #include "fusion/panels.h"
 #include "core/derive.h"
 #include "core/packed.h"
+#include "core/workers.h"
 #include "fusion/rewrite.h"
 #include <string.h>
 
-tenon_status tn_pack_panels(const tenon_view *from, const void *panels, tenon_tensor **out) {
+typedef struct panels {
+    const tenon_view *from;
+    int64_t n, channels, taps; /* taps: what is behind the second dimension, row-major */
+    int64_t row, channel;      /* strides */
+    const float *scale;        /* of each row, or NULL */
+    float *to;
+} panels;
+
+/* The panels' columns are neighbours in memory; taps count before channels. */
+static void pack_some(int64_t begin, int64_t end, void *user) {
+    const panels *p = user;
+    int64_t k = p->channels * p->taps;
+    for (int64_t i = begin; i < end; i++) {
+        const float *w = (const float *)p->from->data + i * TN_PANEL * p->row;
+        float *to = p->to + i * k * TN_PANEL, scale[TN_PANEL];
+        int64_t left = p->n - i * TN_PANEL, columns = left < TN_PANEL ? left : TN_PANEL;
+        for (int64_t c = 0; c < columns; c++)
+            scale[c] = p->scale ? p->scale[i * TN_PANEL + c] : 1;
+        for (int64_t j = 0; j < p->channels; j++, w += p->channel)
+            for (int64_t tap = 0; tap < p->taps; tap++)
+                for (int64_t c = 0; c < columns; c++)
+                    to[(tap * p->channels + j) * TN_PANEL + c] = w[c * p->row + tap] * scale[c];
+    }
+}
+
+#define LEAST_PANELS 4 /* that a thread is worth */
+
+tenon_status tn_pack_panels(const tenon_view *from, const void *packing, tenon_tensor **out) {
+    const tn_packing *with = packing;
     int64_t n = from->shape[0], k = tenon_view_numel(from) / n;
-    int64_t row = from->strides[0], inner = from->rank == 2 ? from->strides[1] : 1;
-    int64_t shape[3] = {*(const int64_t *)panels, k, TN_PANEL};
-    const float *w = from->data;
+    panels p = {
+        from,        n,   from->shape[1], k / from->shape[1], from->strides[0], from->strides[1],
+        with->scale, NULL};
+    int64_t shape[3] = {with->panels, k, TN_PANEL};
     tenon_tensor *made;
     TN_TRY(tenon_tensor_create(TENON_FLOAT32, 3, shape, &made));
-    float *to = made->view.data;
-    for (int64_t i = 0; i < n; i += TN_PANEL, to += k * TN_PANEL) {
-        int64_t count = n - i < TN_PANEL ? n - i : TN_PANEL;
-        for (int64_t j = 0; j < k; j++)
-            for (int64_t c = 0; c < count; c++)
-                to[j * TN_PANEL + c] = w[(i + c) * row + j * inner];
-    }
+    p.to = made->view.data;
+    tn_share_work((n + TN_PANEL - 1) / TN_PANEL, LEAST_PANELS, pack_some, &p);
     *out = made;
     return TENON_OK;
 }
 
-tenon_status tn_packed_weight(const tenon_value *weight, tenon_value **out) {
+tenon_status tn_packed_weight(const tn_weight *weight, tenon_value **out) {
+    const tenon_value *values = weight->values;
     tenon_tensor *tensor;
-    int64_t panels = (weight->shape[0] + TN_PANEL - 1) / TN_PANEL;
-    TN_TRY(tn_tensor_derive(weight->tensor, "panels", tn_pack_panels, &panels, &tensor));
-    return tn_graph_new_constant(weight->graph, weight->name, tensor, out);
+    tn_packing packing = {(values->shape[0] + TN_PANEL - 1) / TN_PANEL, tn_weight_scales(weight)};
+    TN_TRY(tn_weight_derive(weight, "panels", tn_pack_panels, &packing, &tensor));
+    return tn_graph_new_constant(values->graph, values->name, tensor, out);
 }
 
 bool tn_convolution_read(const tenon_node *node, tenon_dtype dtype, tn_convolution *c) {
@@ -36,20 +62,20 @@ bool tn_convolution_read(const tenon_node *node, tenon_dtype dtype, tn_convoluti
         return false;
     const tenon_value *y = node->outputs[0];
     c->x = tn_arg_value(node, 0);
-    c->weight = tn_arg_value(node, 1);
     c->bias = tn_arg_value(node, 2);
     if (tn_arg_bool(node, 6) || !c->x || !tn_value_static(c->x) || c->x->rank != 4 ||
         c->x->dtype != dtype || tn_value_numel(c->x) < 1 || !tn_value_static(y) ||
-        !y->channels_last || !tn_is_constant(c->weight) || c->weight->dtype != dtype ||
-        !tenon_view_is_contiguous(&c->weight->tensor->view) ||
+        !y->channels_last || !tn_weight_read(tn_arg_value(node, 1), &c->weight) ||
+        c->weight.values->dtype != dtype ||
+        !tenon_view_is_contiguous(&c->weight.values->tensor->view) ||
         (c->bias ? c->bias->dtype != dtype : !tn_arg_is_none(node, 2)) ||
         tn_arg_ints_of(node, 3, c->stride, 2) != 2 || tn_arg_ints_of(node, 4, c->padding, 2) != 2 ||
         tn_arg_ints_of(node, padded ? 9 : 4, c->padding + 2, 2) != 2 ||
         tn_arg_ints_of(node, 5, dilation, 2) != 2 || dilation[0] != 1 || dilation[1] != 1)
         return false;
     c->groups = tn_arg_int(node, 8, 1);
-    c->kernel[0] = c->weight->shape[2];
-    c->kernel[1] = c->weight->shape[3];
+    c->kernel[0] = c->weight.values->shape[2];
+    c->kernel[1] = c->weight.values->shape[3];
     return true;
 }
 
@@ -60,6 +86,6 @@ bool tn_convolution_is_product(const tn_convolution *c) {
 }
 
 tenon_status tn_convolution_widen(tn_convolution *c) {
-    TN_TRY(tn_widened(c->weight, &c->weight));
+    TN_TRY(tn_widened(c->weight.values, &c->weight.values));
     return tn_widened(c->bias, &c->bias);
 }

@@ -2,10 +2,12 @@
 #ifndef TN_PANELS_H
 #define TN_PANELS_H
 
-#include "core/graph.h"
+#include "fusion/post_ops.h"
+#include "fusion/weights.h"
 
 typedef struct tn_convolution {
-    tenon_value *x, *weight, *bias;                   /* bias: NULL when there is none */
+    tenon_value *x, *bias; /* bias: NULL when there is none */
+    tn_weight weight;
     int64_t kernel[2], stride[2], padding[4], groups; /* padding: top, left, bottom, right */
 } tn_convolution;
 
@@ -16,12 +18,17 @@ bool tn_convolution_read(const tenon_node *node, tenon_dtype dtype, tn_convoluti
 bool tn_convolution_is_product(const tn_convolution *c);
 /* Makes weight and bias float32. */
 tenon_status tn_convolution_widen(tn_convolution *c);
-/* Packs a weight [n, ...], float32, of any strides with two dimensions and row-major with more,
- * into [panels, k, TN_PANEL], where k counts all but the first dimension. `panels` is an int64_t,
- * at least as many as hold n columns; a tn_derive_fn. */
-tenon_status tn_pack_panels(const tenon_view *from, const void *panels, tenon_tensor **out);
-/* The weight [n, ...] as a constant [panels, k, TN_PANEL], where k counts all but the first
- * dimension. It is made once for each weight. */
-tenon_status tn_packed_weight(const tenon_value *weight, tenon_value **out);
+
+typedef struct tn_packing {
+    int64_t panels;     /* at least as many as hold all rows of the weight */
+    const float *scale; /* of each row; NULL: none */
+} tn_packing;
+
+/* Packs a weight [n, channels, ...], float32, of any strides with two dimensions and row-major with
+ * more, into [panels, k, TN_PANEL], where k counts all but the first dimension, channels
+ * innermost. A tn_derive_fn. */
+tenon_status tn_pack_panels(const tenon_view *from, const void *packing, tenon_tensor **out);
+/* The weight so packed, as a constant. It is made once for each weight. */
+tenon_status tn_packed_weight(const tn_weight *weight, tenon_value **out);
 
 #endif

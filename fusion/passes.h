@@ -64,7 +64,11 @@
     X("depthwise", depthwise, SHAPES, KERNEL, "layout",                                            \
       "convolutions of single channels, with what is around them, become one op")                  \
     X("squeeze", squeeze, SHAPES, KERNEL, "layout depthwise",                                      \
-      "squeeze-and-excitation, and convolutions of what it scales, become one op each")
+      "squeeze-and-excitation, and convolutions of what it scales, become one op each")            \
+    X("convolve", convolve, SHAPES, KERNEL, "layout winograd depthwise squeeze",                   \
+      "convolutions take packed weights")                                                          \
+    X("weights", weights, SHAPES, OPTIONAL, "winograd depthwise squeeze convolve",                 \
+      "weights that waited to be scaled are")
 
 #define X(name, function, phase, kind, after, doc) \
     tenon_status tn_pass_##function(tenon_graph *graph, bool *changed);

@@ -1,5 +1,6 @@
 #include "fusion/scaled.h"
 #include "core/workers.h"
+#include "fusion/weights.h"
 
 /* ---- Reading ---- */
 
@@ -54,7 +55,10 @@ bool tn_product_read(tenon_node *node, tn_product *p) {
     if (!addmm && !mm && !convolution && !linear)
         return false;
     *p = (tn_product){.node = node, .alpha = 1, .beta = 1};
-    p->weight = tn_arg_value(node, addmm ? 2 : 1);
+    tn_weight weight = {NULL, NULL};
+    tn_weight_read(tn_arg_value(node, addmm ? 2 : 1), &weight);
+    p->weight = weight.values;
+    p->waiting = weight.scale;
     p->bias = mm ? NULL : tn_arg_value(node, addmm ? 0 : 2);
     if (!mm && !p->bias && (addmm || !tn_arg_is_none(node, 2)))
         return false;
@@ -156,9 +160,18 @@ static void scale_weight(const tn_product *p, const double *scale, bool over_inp
                 p->alpha * scale[channel_of(p, over_inputs, i, k)]);
 }
 
-static tenon_status new_weight(const tn_product *p, const double *scale, bool over_inputs,
-                               tenon_value **out) {
-    const tenon_tensor *old = p->weight->tensor;
+static tenon_status new_weight(const tn_product *p, tenon_node *at, const double *scale,
+                               bool over_inputs, tenon_value **out) {
+    const tn_weight before = {p->weight, p->waiting};
+    bool waits = !over_inputs && is_convolution(p->node) && !tn_arg_bool(p->node, 6);
+    tenon_value *settled = p->weight;
+    *out = NULL;
+    if (waits)
+        TN_TRY(tn_weight_wait(at, &before, scale, out));
+    if (*out)
+        return TENON_OK;
+    TN_TRY(tn_weight_settle(&before, &settled));
+    const tenon_tensor *old = settled->tensor;
     tenon_tensor *weight = NULL;
     TN_TRY(tenon_tensor_create(old->view.dtype, old->view.rank, old->view.shape, &weight));
     scale_weight(p, scale, over_inputs, &weight->view, &old->view);
@@ -185,7 +198,7 @@ tenon_status tn_product_scaled(const tn_product *p, tenon_node *at, tenon_value 
     tenon_arg a[10];
     for (int i = 0; i < p->node->op->param_count; i++)
         a[i] = p->node->args[i];
-    TN_TRY(new_weight(p, scale, over_inputs, &weight));
+    TN_TRY(new_weight(p, at, scale, over_inputs, &weight));
     if (bias)
         TN_TRY(new_bias(p, bias, &shift));
     bool addmm = tn_node_is(p->node, TN_OP_addmm), mm = tn_node_is(p->node, TN_OP_mm);

@@ -8,6 +8,7 @@
 typedef struct tn_product {
     tenon_node *node;
     tenon_value *weight, *bias; /* constants; bias may be NULL */
+    tenon_value *waiting;       /* what multiplies the weight, if it waits for that (weights.h) */
     int64_t in, out;            /* channels */
     double alpha, beta;         /* of addmm: y = alpha * x w + beta * bias */
 } tn_product;
@@ -25,7 +26,8 @@ double tn_channel_element(const tenon_value *value, int64_t index, double other)
  *     w'[o, i] = w[o, i] * scale[o]     (over_inputs: scale[i])
  *     b'[o]    = bias[o]                (NULL: no bias)
  *
- * computed in double and rounded once. alpha and beta are 1 afterwards. */
+ * computed in double and rounded once; a large convolution's weight waits. alpha and beta are 1
+ * afterwards. */
 tenon_status tn_product_scaled(const tn_product *product, tenon_node *at, tenon_value *x,
                                const double *scale, bool over_inputs, const double *bias,
                                tenon_value **out);

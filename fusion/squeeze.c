@@ -7,7 +7,7 @@
  *     x --.-- mul --.-- convolution 1x1 -- [ add(r) ] -- [ relu, ... ] --
  *     s --'
  *
- *     x, s -- tenon.scaled_convolution --
+ *     x, s -- tenon.packed_convolution --
  */
 #include "fusion/panels.h"
 #include "fusion/passes.h"
@@ -35,13 +35,14 @@ static tenon_status two_layers(tenon_node *node, tn_convolution *one, bool *chan
         return TENON_OK;
     TN_TRY(tn_convolution_widen(one));
     TN_TRY(tn_convolution_widen(&two));
-    TN_TRY(tn_packed_weight(one->weight, &weight1));
-    TN_TRY(tn_packed_weight(two.weight, &weight2));
+    TN_TRY(tn_packed_weight(&one->weight, &weight1));
+    TN_TRY(tn_packed_weight(&two.weight, &weight2));
     const tn_activation *a = &first.activation;
-    TN_TRY(tn_fuse(TN_OP_squeeze_excitation, &second,
-                   TN_ARGS(VAL(one->x), VAL(weight1), bias_of(one), INT(one->weight->shape[0]),
-                           tenon_arg_string(tn_activation_text(a->kind)), FLT(a->alpha),
-                           FLT(a->beta), VAL(weight2), bias_of(&two), INT(two.weight->shape[0]))));
+    TN_TRY(
+        tn_fuse(TN_OP_squeeze_excitation, &second,
+                TN_ARGS(VAL(one->x), VAL(weight1), bias_of(one), INT(one->weight.values->shape[0]),
+                        tenon_arg_string(tn_activation_text(a->kind)), FLT(a->alpha), FLT(a->beta),
+                        VAL(weight2), bias_of(&two), INT(two.weight.values->shape[0]))));
     for (int i = first.count - 1; i >= 0; i--)
         TN_TRY(tenon_node_erase(first.nodes[i]));
     *changed = true;
@@ -65,18 +66,21 @@ static tenon_status scaled(tenon_node *node, const tn_convolution *c, bool *chan
     tenon_node *mul = tn_only_by(c->x, TN_OP_mul_Tensor);
     tenon_value *x = mul ? tn_arg_value(mul, 0) : NULL, *scale = mul ? tn_arg_value(mul, 1) : NULL;
     tenon_value *weight;
+    tenon_arg kernel[2], stride[2], padding[4];
     if (is_scale(x, scale) && !is_scale(scale, x)) {
         tenon_value *other = x;
         x = scale;
         scale = other;
     }
-    if (!is_scale(scale, x) || tn_value_numel(c->weight) > MOST_WEIGHTS)
+    if (!is_scale(scale, x) || tn_value_numel(c->weight.values) > MOST_WEIGHTS)
         return TENON_OK;
-    TN_TRY(tn_packed_weight(c->weight, &weight));
+    TN_TRY(tn_packed_weight(&c->weight, &weight));
     tn_post_ops post = tn_post_ops_of(node);
-    TN_TRY(tn_fuse(TN_OP_scaled_convolution, &post,
+    TN_TRY(tn_fuse(TN_OP_packed_convolution, &post,
                    TN_ARGS(VAL(x), VAL(scale), VAL(weight), bias_of(c),
-                           post.residual ? VAL(post.residual) : NIL, INT(c->weight->shape[0]))));
+                           post.residual ? VAL(post.residual) : NIL,
+                           INT(c->weight.values->shape[0]), tn_ints(kernel, c->kernel, 2),
+                           tn_ints(stride, c->stride, 2), tn_ints(padding, c->padding, 4))));
     TN_TRY(tenon_node_erase(mul));
     *changed = true;
     return TENON_OK;

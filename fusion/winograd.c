@@ -27,6 +27,7 @@
 typedef struct transform {
     int n; /* m + 2 */
     int64_t groups;
+    const float *scale; /* of each output channel; NULL: none */
 } transform;
 
 static const double g4[6][3] = {{1. / 4, 0, 0},
@@ -38,14 +39,15 @@ static const double g4[6][3] = {{1. / 4, 0, 0},
 static const double g2[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
 
 /* u = G w G^T of one pair of channels; `u` has a distance of `stride` between places. */
-static void transform_one(const char *w, const tenon_view *from, const double (*g)[3], int n,
-                          float *u, int64_t stride) {
+static void transform_one(const char *w, const tenon_view *from, double scale, const double (*g)[3],
+                          int n, float *u, int64_t stride) {
     double rows[6][3], numbers[3][3];
     int64_t size = (int64_t)tenon_dtype_size(from->dtype);
     for (int y = 0; y < 3; y++)
         for (int x = 0; x < 3; x++)
             numbers[y][x] = tn_load_float(w + (y * from->strides[2] + x * from->strides[3]) * size,
-                                          from->dtype);
+                                          from->dtype) *
+                            scale;
     for (int i = 0; i < n; i++) {
         for (int x = 0; x < 3; x++) {
             rows[i][x] = 0;
@@ -84,7 +86,8 @@ static void transform_panels(int64_t begin, int64_t end, void *user) {
                               ((group * w->channels + first + k) * w->from->strides[0] +
                                c * w->from->strides[1]) *
                                   (int64_t)tenon_dtype_size(w->from->dtype),
-                          w->from, w->t->n == 6 ? g4 : g2, w->t->n, to + k, place);
+                          w->from, w->t->scale ? w->t->scale[group * w->channels + first + k] : 1,
+                          w->t->n == 6 ? g4 : g2, w->t->n, to + k, place);
     }
 }
 
@@ -104,12 +107,12 @@ static tenon_status transform_weight(const tenon_view *from, const void *user, t
     return TENON_OK;
 }
 
-tenon_status tn_winograd_weight(const tenon_tensor *weight, int tile, int64_t groups,
+tenon_status tn_winograd_weight(const tn_weight *weight, int tile, int64_t groups,
                                 tenon_tensor **out) {
-    transform t = {tile + 2, groups};
+    transform t = {tile + 2, groups, tn_weight_scales(weight)};
     char kind[64];
     snprintf(kind, sizeof kind, "winograd %d, groups %lld", tile, (long long)groups);
-    return tn_tensor_derive(weight, kind, transform_weight, &t, out);
+    return tn_weight_derive(weight, kind, transform_weight, &t, out);
 }
 
 /* ---- The choice ---- */
@@ -128,12 +131,17 @@ static bool read(const tenon_node *node, convolution *v) {
         c->stride[0] != 1 || c->stride[1] != 1 || c->padding[0] != c->padding[2] ||
         c->padding[1] != c->padding[3])
         return false;
-    v->in = c->weight->shape[1];
+    v->in = c->weight.values->shape[1];
     v->out = y->shape[1] / c->groups;
     v->batch = y->shape[0];
     v->height = y->shape[2];
     v->width = y->shape[3];
     return v->in >= TN_WINOGRAD_CHANNELS && v->out >= TN_WINOGRAD_CHANNELS;
+}
+
+static double tiles_of(const convolution *v, int tile) {
+    return (double)v->batch * (double)((v->height + tile - 1) / tile) *
+           (double)((v->width + tile - 1) / tile);
 }
 
 /* In multiplications as a direct convolution does them. Measured against oneDNN 3.7.2 on AVX-512,
@@ -142,8 +150,7 @@ static bool read(const tenon_node *node, convolution *v) {
  * cost more a number the larger the tile; and threads wait for each other three times. */
 static double cost_of(const convolution *v, int tile) {
     double places = (tile + 2) * (tile + 2), pairs = (double)v->in * (double)v->out;
-    double tiles = (double)v->batch * (double)((v->height + tile - 1) / tile) *
-                   (double)((v->width + tile - 1) / tile);
+    double tiles = tiles_of(v, tile);
     double products = places * (tiles < 8 ? 8 : tiles) * pairs;
     double transforms = places * tiles * (double)(v->in + v->out);
     return (double)v->c.groups *
@@ -163,17 +170,29 @@ static int choose_tile(const convolution *v) {
     return (four < two ? four : two) > 0.95 * direct ? 0 : four < two ? 4 : 2;
 }
 
+/* Up to so many tiles, making a weight's transform takes no longer than reading it from memory. */
+#define MOST_PLAIN 24
+
+/* Whether the kernel had better transform the weight each time. bfloat16 ones are not packed. */
+static bool stays_plain(const convolution *v, int tile) {
+    return v->c.groups == 1 && v->c.x->dtype == TENON_FLOAT32 && tiles_of(v, tile) <= MOST_PLAIN;
+}
+
 static tenon_status rewrite(tenon_graph *graph, tenon_node *node, const convolution *v, int tile) {
     tenon_tensor *tensor;
     tenon_value *weight;
     tenon_arg items[2];
-    TN_TRY(tn_winograd_weight(v->c.weight->tensor, tile, v->c.groups, &tensor));
-    TN_TRY(tn_graph_new_constant(graph, v->c.weight->name, tensor, &weight));
+    if (stays_plain(v, tile)) {
+        TN_TRY(tn_packed_weight(&v->c.weight, &weight));
+    } else {
+        TN_TRY(tn_winograd_weight(&v->c.weight, tile, v->c.groups, &tensor));
+        TN_TRY(tn_graph_new_constant(graph, v->c.weight.values->name, tensor, &weight));
+    }
     tn_post_ops post = tn_post_ops_of(node);
     return tn_fuse(TN_OP_winograd_convolution, &post,
                    TN_ARGS(VAL(v->c.x), VAL(weight), node->args[2],
                            post.residual ? VAL(post.residual) : NIL, INT(v->out * v->c.groups),
-                           tn_ints(items, v->c.padding, 2), INT(v->c.groups)));
+                           INT(tile), tn_ints(items, v->c.padding, 2), INT(v->c.groups)));
 }
 
 static tenon_status apply(tenon_graph *graph, tenon_node *node, int way) {

@@ -334,7 +334,7 @@ static void run_piece(const job *j, int64_t index, float *scratch) {
                                    .depth = j->depth,
                                    .a_row = j->in.pixel,
                                    .out_row = TN_PANEL,
-                                   .columns = p.columns};
+                                   .columns = (p.columns + TN_LANES - 1) / TN_LANES * TN_LANES};
     if (!tn_activation_bounds(&j->expand_activation, &p.product.low, &p.product.high)) {
         p.product.low = -INFINITY;
         p.product.high = INFINITY;

@@ -5,6 +5,7 @@
 
 #include "core/packed.h"
 #include "kernels/vector.h"
+#include <stdbool.h>
 
 #if defined(__AVX512F__)
 #define TN_TILE_ROWS 14
@@ -14,12 +15,13 @@
 #define TN_TILE_ROWS 4
 #endif
 
-/* out = clamp(a b + bias), for some rows and the panel's first columns, rounded up to whole
- * vectors. Distances of rows are in elements. */
+/* out = clamp(a b + bias + residual), for some rows and the panel's first columns. Distances of
+ * rows are in elements. */
 typedef struct tn_panel_product {
     const float *a, *b, *bias; /* b: `depth` rows of the panel; bias: a whole panel's */
     const float *residual;     /* added before the clamp; NULL: none */
     float *out;
+    bool more; /* instead of the bias, what is in `out` is added */
     int64_t depth, a_row, out_row, residual_row;
     int64_t columns;
     float low, high;
@@ -30,18 +32,24 @@ __attribute__((always_inline)) static inline void tn_tile(const tn_panel_product
                                                           int64_t column, const int rows,
                                                           const int vectors) {
     const float *a = p->a + first * p->a_row, *b = p->b + column;
+    float *out = p->out + first * p->out_row + column;
+    tn_vec_part part[2] = {tn_vec_part_of(p->columns - column),
+                           tn_vec_part_of(p->columns - column - TN_LANES)};
     tn_vec sum[TN_TILE_ROWS][2];
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++)
-            sum[r][v] = *(const tn_vec *)(p->bias + column + v * TN_LANES);
+            sum[r][v] = p->more ? tn_vec_load_part(out + r * p->out_row + v * TN_LANES, part[v])
+                                : *(const tn_vec *)(p->bias + column + v * TN_LANES);
     }
     for (int64_t k = 0; k < p->depth; k++, b += TN_PANEL) {
         tn_vec x[2];
 #pragma GCC unroll 2
-        for (int v = 0; v < vectors; v++)
+        for (int v = 0; v < vectors; v++) {
             x[v] = *(const tn_vec *)(b + v * TN_LANES);
+            __builtin_prefetch(b + 16 * TN_PANEL + v * TN_LANES, 0, 3);
+        }
 #pragma GCC unroll 16
         for (int r = 0; r < rows; r++) {
             float y = a[r * p->a_row + k];
@@ -51,7 +59,6 @@ __attribute__((always_inline)) static inline void tn_tile(const tn_panel_product
         }
     }
     tn_vec low = tn_vec_of(p->low), high = tn_vec_of(p->high);
-    float *out = p->out + first * p->out_row + column;
     const float *residual = p->residual ? p->residual + first * p->residual_row + column : NULL;
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
@@ -59,8 +66,9 @@ __attribute__((always_inline)) static inline void tn_tile(const tn_panel_product
         for (int v = 0; v < vectors; v++) {
             tn_vec x = sum[r][v];
             if (residual)
-                x += *(const tn_vec *)(residual + r * p->residual_row + v * TN_LANES);
-            *(tn_vec *)(out + r * p->out_row + v * TN_LANES) = tn_vec_clamp(x, low, high);
+                x += tn_vec_load_part(residual + r * p->residual_row + v * TN_LANES, part[v]);
+            tn_vec_store_part(out + r * p->out_row + v * TN_LANES, tn_vec_clamp(x, low, high),
+                              part[v]);
         }
     }
 }

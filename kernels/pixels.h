@@ -25,34 +25,51 @@ static inline tenon_view tn_dense(tn_call *call, const tenon_view *view) {
     return copy;
 }
 
-static inline bool tn_view_by_pixels(const tenon_view *view, bool rows) {
-    return (view->strides[1] == 1 || view->shape[1] == 1) &&
-           (!rows || view->shape[2] == 1 || view->strides[2] == view->shape[3] * view->strides[3]);
+/* Whether the channels of a pixel are neighbours, and if `even`, all pixels of all images have one
+ * distance, which is then `*distance`. */
+static inline bool tn_view_by_pixels(const tenon_view *view, bool even, int64_t *distance) {
+    static const int dims[] = {3, 2, 0};
+    int64_t count = 1;
+    *distance = even ? view->shape[1] : view->strides[3];
+    for (int i = 0; even && i < 3; i++) {
+        int d = dims[i];
+        if (view->shape[d] == 1)
+            continue;
+        if (count == 1)
+            *distance = view->strides[d];
+        else if (view->strides[d] != *distance * count)
+            return false;
+        count *= view->shape[d];
+    }
+    return view->strides[1] == 1 || view->shape[1] == 1;
 }
 
 /* Memory for the result: that of `out`, or scratch, to be copied from there; data NULL: memory is
- * out. All rows together are one row. */
+ * out. Pixels are even. */
 static inline tenon_view tn_pixels_target(tn_call *call, const tenon_view *out) {
     tenon_view target = *out;
-    if (tn_view_by_pixels(out, true))
+    int64_t distance;
+    if (tn_view_by_pixels(out, true, &distance))
         return target;
     tn_channels_last_strides(4, target.shape, target.strides);
     target.data = tn_call_scratch(call, (size_t)tenon_view_numel(out) * sizeof(float) + 1);
     return target;
 }
 
-/* The view [b, c, h, w] or a copy of it, where all rows together are one row if `rows` says so.
- * False: memory is out. */
-static inline bool tn_pixels_read(tn_call *call, const tenon_view *view, bool rows,
+/* The view [b, c, h, w] or a copy of it, by pixels, and even ones if `even` says so. False: memory
+ * is out. */
+static inline bool tn_pixels_read(tn_call *call, const tenon_view *view, bool even,
                                   tn_pixels *out) {
     tenon_view copy = *view;
-    if (!tn_view_by_pixels(view, rows)) {
+    int64_t distance;
+    if (!tn_view_by_pixels(view, even, &distance)) {
+        distance = copy.shape[1];
         tn_channels_last_strides(4, copy.shape, copy.strides);
         copy.data = tn_call_scratch(call, (size_t)tenon_view_numel(view) * sizeof(float) + 1);
         if (copy.data)
             TN_K(copy_view)(call->threads, &copy, view);
     }
-    *out = (tn_pixels){copy.data, copy.strides[0], copy.strides[2], copy.strides[3]};
+    *out = (tn_pixels){copy.data, copy.strides[0], copy.strides[2], distance};
     return copy.data;
 }
 

@@ -1,10 +1,7 @@
-/* Squeeze-and-excitation (Hu et al. 2018, "Squeeze-and-Excitation Networks"), and the 1x1
- * convolution of an image that its factors scale:
+/* Squeeze-and-excitation (Hu et al. 2018, "Squeeze-and-Excitation Networks"):
  *
  *     s = activation2(activation1(m W1 + b1) W2 + b2)       m: one pixel of the channels' means
- *     y = activation((x * s) W + b + residual)
- *
- * The scaled image exists only in the rows that a thread has at hand. */
+ */
 #include "core/packed.h"
 #include "kernels/activation.h"
 #include "kernels/copy.h"
@@ -12,7 +9,6 @@
 #include "kernels/panel.h"
 #include "kernels/pixels.h"
 #include "kernels/product.h"
-#include <omp.h>
 #include <string.h>
 
 /* ---- Products of a few rows ---- */
@@ -89,117 +85,5 @@ tenon_status TN_K(squeeze_excitation)(tn_call *call) {
     tenon_view view = tn_view_make(result, TENON_FLOAT32, 4, out->shape);
     view.strides[0] = end;
     TN_K(copy_view)(1, out, &view);
-    return TENON_OK;
-}
-
-/* ---- The scaled image's convolution ---- */
-
-enum { BLOCK_BYTES = 256 << 10 }; /* of scaled pixels at a time */
-
-typedef struct job {
-    tn_pixels in, out, residual;
-    const float *scale; /* [batch, in] */
-    layer layer;
-    int64_t batch, rows, width, blocks; /* blocks of rows of pixels in an image */
-    int64_t scratch;
-} job;
-
-static void scale_pixels(const job *j, int64_t batch, int64_t first, int64_t count, float *to) {
-    const float *scale = j->scale + batch * j->layer.in;
-    for (int64_t i = first; i < first + count; i++, to += j->layer.in) {
-        const float *from = tn_pixel(&j->in, batch, i / j->width, i % j->width);
-#pragma omp simd
-        for (int64_t c = 0; c < j->layer.in; c++)
-            to[c] = from[c] * scale[c];
-    }
-}
-
-/* Pixels that end in part of a vector go through `edge`. */
-static void block_panel(const job *j, int64_t batch, int64_t first, int64_t count, int64_t panel,
-                        const float *scaled, float *edge) {
-    const layer *l = &j->layer;
-    int64_t channel = panel * TN_PANEL;
-    int64_t columns = l->out - channel < TN_PANEL ? l->out - channel : TN_PANEL;
-    float bias[TN_PANEL] = {0};
-    bool whole = columns % TN_LANES == 0;
-    float *out = tn_pixel(&j->out, batch, 0, first) + channel;
-    const float *residual =
-        j->residual.data ? tn_pixel(&j->residual, batch, 0, first) + channel : NULL;
-    if (l->bias)
-        memcpy(bias, l->bias + channel, (size_t)columns * sizeof *bias);
-    tn_panel_product p = {.a = scaled,
-                          .a_row = l->in,
-                          .b = l->weight + channel * l->in,
-                          .bias = bias,
-                          .depth = l->in,
-                          .out = whole ? out : edge,
-                          .out_row = whole ? j->out.pixel : TN_PANEL,
-                          .residual = whole ? residual : NULL,
-                          .residual_row = j->residual.pixel,
-                          .columns = columns};
-    bool bounded = tn_activation_bounds(&l->activation, &p.low, &p.high);
-    if (!bounded || (residual && !whole)) {
-        p.low = -INFINITY;
-        p.high = INFINITY;
-    }
-    tn_panel_run(&p, count);
-    for (int64_t i = 0; i < count && (!whole || !bounded); i++) {
-        float *x = p.out + i * p.out_row;
-        for (int64_t c = 0; residual && !whole && c < columns; c++)
-            x[c] += residual[i * j->residual.pixel + c];
-        tn_activate(&l->activation, x, columns);
-        if (!whole)
-            memcpy(out + i * j->out.pixel, x, (size_t)columns * sizeof *x);
-    }
-}
-
-static void block(const job *j, int64_t index, float *scratch) {
-    int64_t batch = index / j->blocks, i = index % j->blocks;
-    int64_t first = j->rows * i / j->blocks, count = j->rows * (i + 1) / j->blocks - first;
-    float *edge = scratch + count * j->layer.in;
-    scale_pixels(j, batch, first, count, scratch);
-    for (int64_t p = 0; p < panels_of(j->layer.out); p++)
-        block_panel(j, batch, first, count, p, scratch, edge);
-}
-
-/* input [b, k, h, w], scale [b, k, 1, 1], weight [panels, k, TN_PANEL], bias and residual or none
- */
-tenon_status TN_K(scaled_convolution)(tn_call *call) {
-    const tenon_view *residual = tn_call_in(call, 4);
-    tenon_view *out = &call->out[0], scale = tn_dense(call, &call->in[1]), target;
-    bool missing = !scale.data;
-    job j = {.batch = out->shape[0], .rows = out->shape[2] * out->shape[3], .width = out->shape[3]};
-    if (tenon_view_numel(out) == 0)
-        return TENON_OK;
-    j.layer.in = call->in[0].shape[1];
-    j.layer.out = out->shape[1];
-    j.layer.weight = constant(call, 2, &missing);
-    j.layer.bias = constant(call, 3, &missing);
-    j.scale = scale.data;
-    tn_activation_read(call->node, 6, &j.layer.activation);
-    target = tn_pixels_target(call, out);
-    missing |= !target.data || !tn_pixels_read(call, &call->in[0], false, &j.in) ||
-               !tn_pixels_read(call, &target, true, &j.out) ||
-               (residual && !tn_pixels_read(call, residual, true, &j.residual));
-    if (missing)
-        return tn_no_memory();
-    double work = (double)(j.batch * j.rows) * (double)(j.layer.in * j.layer.out);
-    int threads = work < TN_PARALLEL_WORK ? 1 : call->threads;
-    int64_t most =
-        BLOCK_BYTES / (j.layer.in * (int64_t)sizeof(float)) / TN_TILE_ROWS * TN_TILE_ROWS;
-    most = most < TN_TILE_ROWS ? TN_TILE_ROWS : most;
-    j.blocks = (j.rows + most - 1) / most;
-    if (j.batch * j.blocks % threads && j.batch * j.blocks < 4 * threads)
-        j.blocks = (j.blocks + threads - 1) / threads * threads;
-    j.blocks = j.blocks < j.rows ? j.blocks : j.rows;
-    j.scratch = ((j.rows + j.blocks - 1) / j.blocks) * (j.layer.in + TN_PANEL);
-    float *scratch = tn_call_scratch(call, sizeof(float) * (size_t)(j.scratch * threads));
-    if (!scratch)
-        return tn_no_memory();
-#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(dynamic)
-    for (int64_t i = 0; i < j.batch * j.blocks; i++)
-        block(&j, i, scratch + j.scratch * omp_get_thread_num());
-    if (target.data != out->data)
-        TN_K(copy_view)(call->threads, out, &target);
     return TENON_OK;
 }

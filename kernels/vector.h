@@ -79,6 +79,38 @@ static inline float tn_vec_greatest(tn_vec x) {
     return x[0];
 }
 
+/* The first lanes of a vector: the others are neither read nor written. */
+#if defined(__AVX512F__)
+typedef __mmask16 tn_vec_part;
+static inline tn_vec_part tn_vec_part_of(int64_t lanes) {
+    return (tn_vec_part)(lanes < TN_LANES ? (1u << lanes) - 1 : 0xffff);
+}
+static inline tn_vec tn_vec_load_part(const float *from, tn_vec_part part) {
+    return (tn_vec)_mm512_maskz_loadu_ps(part, from);
+}
+static inline void tn_vec_store_part(float *to, tn_vec x, tn_vec_part part) {
+    _mm512_mask_storeu_ps(to, part, (__m512)x);
+}
+#else
+typedef int64_t tn_vec_part;
+static inline tn_vec_part tn_vec_part_of(int64_t lanes) {
+    return lanes < TN_LANES ? lanes : TN_LANES;
+}
+static inline tn_vec tn_vec_load_part(const float *from, tn_vec_part part) {
+    tn_vec x = {0};
+    if (part == TN_LANES)
+        return *(const tn_vec *)from;
+    __builtin_memcpy(&x, from, (size_t)part * sizeof *from);
+    return x;
+}
+static inline void tn_vec_store_part(float *to, tn_vec x, tn_vec_part part) {
+    if (part == TN_LANES)
+        *(tn_vec *)to = x;
+    else
+        __builtin_memcpy(to, &x, (size_t)part * sizeof *to);
+}
+#endif
+
 /* x / y for normal y: with AVX-512 by an approximation and one step of Newton's method, which is
  * sooner than a division, and at most 1.5 ulp off. */
 static inline tn_vec tn_vec_quotient(tn_vec x, tn_vec y) {

@@ -4,12 +4,14 @@
  * The output is cut into tiles of m x m pixels, each of which needs (m + 2) x (m + 2) of the input:
  *
  *     V[p] = transformed input      p: one of the (m + 2)^2 places; tiles x channels
- *     M[p] = V[p] U[p]              U: the transformed weight, made by the pass "winograd"
+ *     M[p] = V[p] U[p]              U: the transformed weight
  *     out  = transformed M + bias + residual, activated
  *
  * so that m * m outputs take (m + 2)^2 multiplications a pair of channels instead of 9 * m * m.
  * Images are channels-last, of float32 or bfloat16; all sums are float32. A block of tiles goes
- * through all three steps while it is in cache. */
+ * through all three steps while it is in cache. U is made by the pass "winograd", or, for few
+ * tiles, each time by the kernel, a panel and some input channels after another: U is up to four
+ * times as large as the weight, and then reading it from memory takes longer than making it. */
 #include "core/winograd.h"
 #include "kernels/activation.h"
 #include "kernels/copy.h"
@@ -29,7 +31,13 @@
 
 typedef tn_vec vec;
 
-enum { PANEL = TN_WINOGRAD_PANEL, MAX_PLACES = 36, SLICE = 2 * LANES };
+enum {
+    PANEL = TN_WINOGRAD_PANEL,
+    MAX_PLACES = 36,
+    SLICE = 2 * LANES,
+    DEPTH = 64,                   /* input channels of U at a time, where the kernel makes it */
+    U_PLACE = DEPTH * PANEL + 16, /* off the powers of two */
+};
 
 /* An image: strides in bytes; channels are neighbours. */
 typedef struct image {
@@ -46,6 +54,7 @@ typedef struct winograd {
     int64_t tiles_y, tiles_x, tiles; /* tiles of all images */
     image in, out, residual;         /* residual.data NULL: none */
     const float *weight, *bias;
+    bool plain;  /* the weight is not transformed */
     char *zeros; /* a pixel */
     int64_t panels;
     tn_activation activation;
@@ -144,14 +153,14 @@ static void read_tile(const winograd *w, int64_t group, int64_t tile, float *v) 
 /* rows x (vectors * LANES) of M; both are constants of each call. */
 __attribute__((always_inline)) static inline void multiply(int64_t depth, const float *a,
                                                            int64_t a_row, const float *b, float *m,
-                                                           int64_t m_row, const int rows,
+                                                           int64_t m_row, bool more, const int rows,
                                                            const int vectors) {
     vec sum[ROWS][2];
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
         for (int v = 0; v < vectors; v++)
-            sum[r][v] = (vec){0};
+            sum[r][v] = more ? *(const vec *)(m + r * m_row + v * LANES) : (vec){0};
     for (int64_t k = 0; k < depth; k++) {
         vec x[2];
 #pragma GCC unroll 2
@@ -173,7 +182,7 @@ __attribute__((always_inline)) static inline void multiply(int64_t depth, const 
 }
 
 typedef void (*multiply_fn)(int64_t depth, const float *a, int64_t a_row, const float *b, float *m,
-                            int64_t m_row, bool two);
+                            int64_t m_row, bool more, bool two);
 
 #if ROWS == 12
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12)
@@ -185,11 +194,11 @@ typedef void (*multiply_fn)(int64_t depth, const float *a, int64_t a_row, const 
 
 #define X(rows)                                                                               \
     static void multiply_##rows(int64_t depth, const float *a, int64_t a_row, const float *b, \
-                                float *m, int64_t m_row, bool two) {                          \
+                                float *m, int64_t m_row, bool more, bool two) {               \
         if (two)                                                                              \
-            multiply(depth, a, a_row, b, m, m_row, rows, 2);                                  \
+            multiply(depth, a, a_row, b, m, m_row, more, rows, 2);                            \
         else                                                                                  \
-            multiply(depth, a, a_row, b, m, m_row, rows, 1);                                  \
+            multiply(depth, a, a_row, b, m, m_row, more, rows, 1);                            \
     }
 EACH_ROWS(X)
 #undef X
@@ -198,20 +207,97 @@ EACH_ROWS(X)
 static const multiply_fn multipliers[ROWS + 1] = {NULL, EACH_ROWS(X)};
 #undef X
 
-/* `count` tiles of place p and one panel of output channels. */
-static void multiply_panel(const winograd *w, int64_t group, int64_t p, int64_t panel,
-                           const float *v, float *m, int64_t count) {
-    int64_t depth = w->in_channels, channels = w->out_channels - panel * PANEL;
-    const float *b = w->weight + ((group * w->places + p) * w->panels + panel) * depth * PANEL;
-    int64_t pieces = (count + ROWS - 1) / ROWS;
-    v += p * w->v_place;
-    m += p * w->m_place + panel * PANEL;
+/* m (+)= v b: `count` tiles, `depth` input channels and one panel of output channels. */
+static void multiply_tiles(const winograd *w, int64_t depth, int64_t panel, const float *v,
+                           const float *b, float *m, int64_t count, bool more) {
+    int64_t channels = w->out_channels - panel * PANEL, pieces = (count + ROWS - 1) / ROWS;
     for (int64_t from = 0; from < PANEL && from < channels; from += SLICE) {
         bool two = channels - from > LANES;
         for (int64_t i = 0; i < pieces; i++) { /* of nearly equal size */
             int64_t first = count * i / pieces, rows = count * (i + 1) / pieces - first;
             multipliers[rows](depth, v + first * w->v_tile, w->v_tile, b + from,
-                              m + first * w->m_tile + from, w->m_tile, two);
+                              m + first * w->m_tile + from, w->m_tile, more, two);
+        }
+    }
+}
+
+/* Place p and one panel of output channels. */
+static void multiply_panel(const winograd *w, int64_t group, int64_t p, int64_t panel,
+                           const float *v, float *m, int64_t count) {
+    int64_t depth = w->in_channels;
+    const float *b = w->weight + ((group * w->places + p) * w->panels + panel) * depth * PANEL;
+    multiply_tiles(w, depth, panel, v + p * w->v_place, b, m + p * w->m_place + panel * PANEL,
+                   count, false);
+}
+
+/* ---- The products with a weight that is not transformed ---- */
+
+/* y = G x for three numbers. */
+__attribute__((always_inline)) static inline void weight_4(const vec *x, int s, vec *y, int t) {
+    vec a = (x[0] + x[2 * s]) * (-1.0f / 6), b = x[s] * (1.0f / 6);
+    vec c = x[0] * (1.0f / 24) + x[2 * s] * (1.0f / 6), d = x[s] * (1.0f / 12);
+    y[0] = x[0] * 0.25f;
+    y[t] = a - b;
+    y[2 * t] = a + b;
+    y[3 * t] = c + d;
+    y[4 * t] = c - d;
+    y[5 * t] = x[2 * s];
+}
+
+__attribute__((always_inline)) static inline void weight_2(const vec *x, int s, vec *y, int t) {
+    vec a = (x[0] + x[2 * s]) * 0.5f, b = x[s] * 0.5f;
+    y[0] = x[0];
+    y[t] = a + b;
+    y[2 * t] = a - b;
+    y[3 * t] = x[2 * s];
+}
+
+/* LANES output channels of one input channel; `tap`: from one of the nine taps to the next. */
+__attribute__((always_inline)) static inline void transform_weight(const float *w, int64_t tap,
+                                                                   float *u, const int m) {
+    const int n = m + 2;
+    vec x[9], y[18], z[6];
+#pragma GCC unroll 9
+    for (int i = 0; i < 9; i++)
+        x[i] = *(const vec *)(w + i * tap);
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; i++)
+        m == 4 ? weight_4(x + i, 3, y + i, 3) : weight_2(x + i, 3, y + i, 3);
+#pragma GCC unroll 6
+    for (int i = 0; i < n; i++) {
+        m == 4 ? weight_4(y + i * 3, 1, z, 1) : weight_2(y + i * 3, 1, z, 1);
+#pragma GCC unroll 6
+        for (int j = 0; j < n; j++)
+            *(vec *)(u + (i * n + j) * U_PLACE) = z[j];
+    }
+}
+
+/* Asks for part `i` of `parts` of DEPTH channels of the weight, of all taps. */
+static void fetch(const float *w, int64_t tap, int64_t i, int64_t parts) {
+    const int64_t floats = 16, each = DEPTH * PANEL / floats; /* of a cache line; lines of a tap */
+    for (int64_t line = 9 * each * i / parts; line < 9 * each * (i + 1) / parts; line++)
+        __builtin_prefetch(w + line / each * tap + line % each * floats, 0, 2);
+}
+
+/* All places of one panel of output channels. */
+static void multiply_plain(const winograd *w, int64_t panel, const float *v, float *m, float *u) {
+    int64_t in = w->in_channels, tap = in * PANEL;
+    for (int64_t k = 0; k < in; k += DEPTH) {
+        int64_t depth = in - k < DEPTH ? in - k : DEPTH;
+        const float *from = w->weight + (panel * 9 * in + k) * PANEL;
+        for (int64_t i = 0; i < depth * PANEL; i += LANES) {
+            if (w->tile == 4)
+                transform_weight(from + i, tap, u + i, 4);
+            else
+                transform_weight(from + i, tap, u + i, 2);
+        }
+        for (int64_t p = 0; p < w->places; p++) {
+            if (k + depth < in)
+                fetch(from + DEPTH * PANEL, tap, p, w->places);
+            else if (panel + 1 < w->panels)
+                fetch(w->weight + (panel + 1) * 9 * tap, tap, p, w->places);
+            multiply_tiles(w, depth, panel, v + p * w->v_place + k, u + p * U_PLACE,
+                           m + p * w->m_place + panel * PANEL, w->tiles, k > 0);
         }
     }
 }
@@ -306,16 +392,25 @@ static void run_block(const winograd *w, int64_t group, int64_t first, int64_t c
         write_tile(w, group, first + t, m + t * w->m_tile);
 }
 
-/* All tiles of a group, by all threads together. */
-static void run_together(const winograd *w, int64_t group, int threads, float *v, float *m) {
+/* All tiles of a group, by all threads together; `u`: room for part of U, for each thread, where
+ * the weight is not transformed. */
+static void run_together(const winograd *w, int64_t group, int threads, float *v, float *m,
+                         float *u) {
 #pragma omp parallel num_threads(threads)
     {
 #pragma omp for schedule(static)
         for (int64_t t = 0; t < w->tiles; t++)
             read_tile(w, group, t, v + t * w->v_tile);
+        if (w->plain) {
+            float *mine = u + w->places * U_PLACE * omp_get_thread_num();
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < w->places * w->panels; i++)
-            multiply_panel(w, group, i / w->panels, i % w->panels, v, m, w->tiles);
+            for (int64_t i = 0; i < w->panels; i++)
+                multiply_plain(w, i, v, m, mine);
+        } else {
+#pragma omp for schedule(static)
+            for (int64_t i = 0; i < w->places * w->panels; i++)
+                multiply_panel(w, group, i / w->panels, i % w->panels, v, m, w->tiles);
+        }
 #pragma omp for schedule(static)
         for (int64_t t = 0; t < w->tiles; t++)
             write_tile(w, group, t, m + t * w->m_tile);
@@ -328,8 +423,9 @@ static int64_t spread(int64_t elements) { /* to an odd number of cache lines, so
 }
 
 static void plan(winograd *w, int threads) {
-    w->block =
-        tn_winograd_block(w->tile, w->in_channels, w->out_channels, w->groups, w->tiles, threads);
+    w->block = w->plain ? w->tiles
+                        : tn_winograd_block(w->tile, w->in_channels, w->out_channels, w->groups,
+                                            w->tiles, threads);
     w->blocks = (w->tiles + w->block - 1) / w->block;
     w->v_tile = spread(w->in_channels);
     w->m_tile = spread(w->panels * PANEL);
@@ -340,18 +436,19 @@ static void plan(winograd *w, int threads) {
 static tenon_status run(tn_call *call, winograd *w) {
     plan(w, call->threads);
     int64_t tasks = w->groups * w->blocks;
-    bool together = tasks < call->threads;
+    bool together = w->plain || tasks < call->threads;
     int copies = together ? 1 : call->threads;
     size_t v_size = (size_t)(w->places * w->v_place), size = v_size + w->places * w->m_place;
     size_t pixel = (size_t)w->in_channels * sizeof(float);
-    float *buffers = tn_call_scratch(call, size * (size_t)copies * sizeof *buffers);
+    size_t u_size = w->plain ? (size_t)(w->places * U_PLACE * call->threads) : 0;
+    float *buffers = tn_call_scratch(call, (size * (size_t)copies + u_size) * sizeof *buffers);
     w->zeros = tn_call_scratch(call, pixel);
     if (!w->zeros || !buffers)
         return tn_no_memory();
     memset(w->zeros, 0, pixel);
     if (together) {
         for (int64_t group = 0; group < w->groups; group++)
-            run_together(w, group, call->threads, buffers, buffers + v_size);
+            run_together(w, group, call->threads, buffers, buffers + v_size, buffers + size);
         return TENON_OK;
     }
 #pragma omp parallel for num_threads(call->threads) schedule(dynamic) if (tasks > 1)
@@ -389,12 +486,13 @@ tenon_status TN_K(winograd_convolution)(tn_call *call) {
     const tenon_view *in = &call->in[0], *weight = &call->in[1], *bias = tn_call_in(call, 2);
     const tenon_view *residual = tn_call_in(call, 3), *out = &call->out[0];
     tenon_view staged, other;
-    winograd w = {.places = (int)weight->shape[1], .panels = weight->shape[2]};
+    winograd w = {.plain = weight->rank == 3, .panels = weight->shape[weight->rank == 3 ? 0 : 2]};
     if (out->dtype == TENON_DTYPE_NONE || tenon_view_numel(out) == 0)
         return TENON_OK;
-    tn_arg_ints_of(node, 5, w.padding, 2);
-    w.groups = tn_arg_int(node, 6, 1);
-    w.tile = w.places == 36 ? 4 : 2;
+    w.tile = (int)tn_arg_int(node, 5, 0);
+    w.places = (w.tile + 2) * (w.tile + 2);
+    tn_arg_ints_of(node, 6, w.padding, 2);
+    w.groups = tn_arg_int(node, 7, 1);
     w.narrow = in->dtype == TENON_BFLOAT16;
     w.batch = in->shape[0];
     w.in_channels = in->shape[1] / w.groups;
@@ -414,7 +512,7 @@ tenon_status TN_K(winograd_convolution)(tn_call *call) {
         if (!w.bias)
             return tn_no_memory();
     }
-    tn_activation_read(node, 7, &w.activation);
+    tn_activation_read(node, 8, &w.activation);
     w.bounded = tn_activation_bounds(&w.activation, &w.low, &w.high);
     TN_TRY(as_image(call, in, true, &w.in, &staged));
     if (residual)

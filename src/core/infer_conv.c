@@ -159,30 +159,52 @@ tenon_status tn_infer_convolution(tn_infer *infer) {
     return conv_shape(infer, &rule, false);
 }
 
-/* The weight is a transformed one (core/winograd.h). */
+static bool is_vector(tn_infer *infer, int index, int64_t size) {
+    tn_meta v;
+    return !tn_infer_in(infer, index, &v) ||
+           (v.dtype == TENON_FLOAT32 && v.rank == 1 && v.shape[0] == size);
+}
+
+static bool is_packed(tn_infer *infer, int index, int64_t rows, int64_t columns) {
+    tn_meta w;
+    return tn_infer_in(infer, index, &w) && w.dtype == TENON_FLOAT32 && w.rank == 3 &&
+           w.shape[0] == (columns + TN_PANEL - 1) / TN_PANEL && w.shape[1] == rows &&
+           w.shape[2] == TN_PANEL;
+}
+
+/* The weight is a transformed one (core/winograd.h), or packed as that of any convolution. */
+static bool is_winograd_weight(tn_infer *infer, const tn_meta *weight, int64_t channels,
+                               int64_t in_channels, int64_t tile, int64_t groups) {
+    const int64_t *w = weight->shape;
+    int64_t panels = (channels / groups + TN_WINOGRAD_PANEL - 1) / TN_WINOGRAD_PANEL;
+    if (weight->rank == 3)
+        return groups == 1 && is_packed(infer, 1, 9 * in_channels, channels);
+    return weight->rank == 5 && weight->dtype == TENON_FLOAT32 && w[0] == groups &&
+           w[1] == (tile + 2) * (tile + 2) && w[2] == panels && w[3] == in_channels / groups &&
+           w[4] == TN_WINOGRAD_PANEL;
+}
+
 tenon_status tn_infer_winograd(tn_infer *infer) {
     tn_meta in, weight, bias, residual;
     tn_activation activation;
     int64_t padding[3];
     if (!tn_infer_in(infer, 0, &in) || !tn_infer_in(infer, 1, &weight) ||
-        (in.dtype != TENON_FLOAT32 && in.dtype != TENON_BFLOAT16) || in.rank != 4 ||
-        weight.dtype != TENON_FLOAT32 || weight.rank != 5)
-        return tn_infer_fail(infer, "needs an input of rank 4, float32 or bfloat16, and a float32 "
-                                    "weight of rank 5");
-    int64_t channels = tn_arg_int(infer->node, 4, 0), groups = tn_arg_int(infer->node, 6, 1);
-    const int64_t *w = weight.shape;
-    TN_TRY(window_arg(infer, 5, "padding", 0, padding, 2));
-    if (groups < 1 || channels < 1 || channels % groups || w[0] != groups ||
-        (w[1] != 36 && w[1] != 16) || w[4] != TN_WINOGRAD_PANEL ||
-        w[2] != (channels / groups + w[4] - 1) / w[4] || in.shape[1] % groups ||
-        w[3] != in.shape[1] / groups || w[3] < TN_WINOGRAD_CHANNELS ||
-        channels / groups < TN_WINOGRAD_CHANNELS)
+        (in.dtype != TENON_FLOAT32 && in.dtype != TENON_BFLOAT16) || in.rank != 4)
+        return tn_infer_fail(infer, "needs an input of rank 4, float32 or bfloat16");
+    int64_t channels = tn_arg_int(infer->node, 4, 0), tile = tn_arg_int(infer->node, 5, 0);
+    int64_t groups = tn_arg_int(infer->node, 7, 1);
+    TN_TRY(window_arg(infer, 6, "padding", 0, padding, 2));
+    if (groups < 1 || channels < 1 || channels > INT32_MAX || channels % groups ||
+        in.shape[1] > INT32_MAX || in.shape[1] % groups || (tile != 2 && tile != 4) ||
+        in.shape[1] / groups < TN_WINOGRAD_CHANNELS || channels / groups < TN_WINOGRAD_CHANNELS ||
+        !is_winograd_weight(infer, &weight, channels, in.shape[1], tile, groups))
         return tn_infer_fail(infer,
-                             "needs groups of at least %d channels, and a weight of [groups, "
-                             "36 or 16, panels, channels, %d]",
-                             TN_WINOGRAD_CHANNELS, TN_WINOGRAD_PANEL);
-    if (!tn_activation_read(infer->node, 7, &activation))
-        return tn_infer_fail(infer, "has no activation \"%s\"", tn_arg_string(infer->node, 7));
+                             "needs groups of at least %d channels, tiles of 2 or 4, and a float32 "
+                             "weight of [groups, 36 or 16, panels, channels, %d], or with one "
+                             "group of [panels, 9 * channels, %d]",
+                             TN_WINOGRAD_CHANNELS, TN_WINOGRAD_PANEL, TN_PANEL);
+    if (!tn_activation_read(infer->node, 8, &activation))
+        return tn_infer_fail(infer, "has no activation \"%s\"", tn_arg_string(infer->node, 8));
     tn_meta *out = &infer->out[0];
     *out = in;
     out->shape[1] = channels;
@@ -198,19 +220,6 @@ tenon_status tn_infer_winograd(tn_infer *infer) {
          memcmp(residual.shape, out->shape, 4 * sizeof *out->shape) != 0))
         return tn_infer_fail(infer, "needs a residual of the output's dtype and shape");
     return TENON_OK;
-}
-
-static bool is_vector(tn_infer *infer, int index, int64_t size) {
-    tn_meta v;
-    return !tn_infer_in(infer, index, &v) ||
-           (v.dtype == TENON_FLOAT32 && v.rank == 1 && v.shape[0] == size);
-}
-
-static bool is_packed(tn_infer *infer, int index, int64_t rows, int64_t columns) {
-    tn_meta w;
-    return tn_infer_in(infer, index, &w) && w.dtype == TENON_FLOAT32 && w.rank == 3 &&
-           w.shape[0] == (columns + TN_PANEL - 1) / TN_PANEL && w.shape[1] == rows &&
-           w.shape[2] == TN_PANEL;
 }
 
 /* The weights are packed ones (core/packed.h). The second output has the means of the first. */
@@ -275,24 +284,34 @@ tenon_status tn_infer_squeeze_excitation(tn_infer *infer) {
     return TENON_OK;
 }
 
-/* A 1x1 convolution of an image whose channels are scaled; the weight is packed. */
-tenon_status tn_infer_scaled_convolution(tn_infer *infer) {
+/* A convolution with a packed weight, of an image whose channels may be scaled. */
+tenon_status tn_infer_packed_convolution(tn_infer *infer) {
     tn_meta in, scale, residual, *out = &infer->out[0];
     tn_activation activation;
+    int64_t kernel[2], stride[2], padding[4], depth;
     int64_t channels = tn_arg_int(infer->node, 5, 0);
-    if (!tn_infer_in(infer, 0, &in) || !tn_infer_in(infer, 1, &scale) ||
-        in.dtype != TENON_FLOAT32 || scale.dtype != TENON_FLOAT32 || in.rank != 4 ||
-        scale.rank != 4 || scale.shape[0] != in.shape[0] || scale.shape[1] != in.shape[1] ||
-        scale.shape[2] != 1 || scale.shape[3] != 1 || in.shape[1] < 1)
-        return tn_infer_fail(infer, "needs a float32 image, and a scale of each channel");
-    if (channels < 1 || channels > INT32_MAX || !is_packed(infer, 2, in.shape[1], channels) ||
+    if (!tn_infer_in(infer, 0, &in) || in.dtype != TENON_FLOAT32 || in.rank != 4 || in.shape[1] < 1)
+        return tn_infer_fail(infer, "needs a float32 image");
+    if (tn_infer_in(infer, 1, &scale) &&
+        (scale.dtype != TENON_FLOAT32 || scale.rank != 4 || scale.shape[0] != in.shape[0] ||
+         scale.shape[1] != in.shape[1] || scale.shape[2] != 1 || scale.shape[3] != 1))
+        return tn_infer_fail(infer, "needs a float32 scale for each channel of each image");
+    TN_TRY(window_arg(infer, 6, "kernel_size", 1, kernel, 2));
+    TN_TRY(window_arg(infer, 7, "stride", 1, stride, 2));
+    TN_TRY(window_arg(infer, 8, "padding", 0, padding, 4));
+    if (channels < 1 || channels > INT32_MAX || !tn_mul(kernel[0], kernel[1], &depth) ||
+        !tn_mul(depth, in.shape[1], &depth) || !is_packed(infer, 2, depth, channels) ||
         !is_vector(infer, 3, channels))
-        return tn_infer_fail(infer, "needs a weight of [panels, channels, %d], and a bias",
+        return tn_infer_fail(infer, "needs a weight of [panels, taps * channels, %d], and a bias",
                              TN_PANEL);
-    if (!tn_activation_read(infer->node, 6, &activation))
+    if (!tn_activation_read(infer->node, 9, &activation))
         return tn_infer_fail(infer, "has no such activation");
     *out = in;
     out->shape[1] = channels;
+    for (int i = 0; i < 2; i++)
+        if (!tn_conv_size(in.shape[2 + i], kernel[i], stride[i], padding[i], padding[2 + i], 1,
+                          &out->shape[2 + i]))
+            return tn_infer_fail(infer, "needs a padded input of at least the kernel's size");
     if (tn_infer_in(infer, 4, &residual) &&
         (residual.dtype != TENON_FLOAT32 || residual.rank != 4 ||
          memcmp(residual.shape, out->shape, 4 * sizeof *out->shape) != 0))

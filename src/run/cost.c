@@ -21,7 +21,7 @@ typedef enum cost {
     LINEAR,    /* 2 for each of 2 taps a dimension */
     WINOGRAD,  /* as the plain convolution that it computes */
     DEPTHWISE, /* 2 for each tap, and for each channel that expands an element */
-    SCALED,    /* 1 for each element that is scaled, 2 for each product */
+    PACKED,    /* 2 for each tap and input channel, 1 for each element that is scaled */
     SQUEEZE,   /* 2 for each product */
     CUBIC      /* 2 for each of 4 taps a dimension */
 } cost;
@@ -81,6 +81,7 @@ enum {
     of_one_hot = MOVES,
     of_part_scatter = MOVES,
     of_pixel_shuffle = MOVES,
+    of_packed_convolution = PACKED,
     of_packed_linear = DOT,
     of_quantize_per_channel = QUANTIZE,
     of_quantize_per_tensor = QUANTIZE,
@@ -93,7 +94,6 @@ enum {
     of_rnn_tanh = RECURRENT,
     of_roll = MOVES,
     of_scaled_cat = QUANTIZE,
-    of_scaled_convolution = SCALED,
     of_scan = INPUT,
     of_scatter = MOVES,
     of_search = MOVES,
@@ -239,10 +239,11 @@ double tn_node_flops(const tenon_node *node) {
         return 3 * out * size(first, -1);
     case CONV:
         return convolution(node, out);
-    case WINOGRAD: /* its weight is [groups, places, panels, channels, ...] */
-        return out * 2 * 9 * size(tn_arg_value(node, 1), 3);
-    case SCALED:
-        return elements(first) + 2 * out * size(first, 1);
+    case WINOGRAD:
+        return out * 2 * 9 * size(first, 1) / (double)tn_arg_int(node, 7, 1);
+    case PACKED: /* its weight is [panels, taps * channels, ...] */
+        return out * 2 * size(tn_arg_value(node, 2), 1) +
+               (tn_arg_value(node, 1) ? elements(first) : 0);
     case SQUEEZE: {
         double hidden = (double)tn_arg_int(node, 3, 0) * size(first, 0);
         return 2 * hidden * (size(first, 1) + size(node->outputs[0], 1));

@@ -116,7 +116,7 @@ static tenon_node *winograd_node(const shape *s, const problem *p, int tile,
     tenon_value *u, *y;
     int64_t pads[2] = {s->pad_y, s->pad_x};
     tenon_arg items[2];
-    OK(tn_winograd_weight(p->w->tensor, tile, s->groups, &made));
+    OK(tn_winograd_weight(&(tn_weight){p->w, NULL}, tile, s->groups, &made));
     OK(tn_graph_new_constant(p->graph, "u", made, &u));
     OK(tn_graph_emit(p->graph, NULL, TN_OP_winograd_convolution, NULL, NULL,
                      TN_ARGS(VAL(p->x), VAL(u), p->b ? VAL(p->b) : NIL, p->r ? VAL(p->r) : NIL,

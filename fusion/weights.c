@@ -1,0 +1,145 @@
+#include "fusion/weights.h"
+#include "core/workers.h"
+#include "fusion/passes.h"
+#include "fusion/rewrite.h"
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+/* Smaller weights are scaled at once. */
+#define LEAST_WAITING 32768
+
+static bool can_wait(const tenon_value *w) {
+    return tn_is_constant(w) && w->dtype == TENON_FLOAT32 && w->rank == 4 &&
+           tenon_view_is_contiguous(&w->tensor->view) && tn_value_numel(w) >= LEAST_WAITING;
+}
+
+static bool is_scaled(const tenon_node *node) {
+    if (!tn_node_is(node, TN_OP_mul_Tensor))
+        return false;
+    const tenon_value *w = tn_arg_value(node, 0), *scale = tn_arg_value(node, 1);
+    return can_wait(w) && tn_is_constant(scale) && scale->dtype == TENON_FLOAT32 &&
+           scale->rank == 4 && scale->shape[0] == w->shape[0] &&
+           tn_value_numel(scale) == w->shape[0] && tenon_view_is_contiguous(&scale->tensor->view);
+}
+
+bool tn_weight_waits(const tenon_node *node) {
+    if (!is_scaled(node) || node->outputs[0]->use_count == 0)
+        return false;
+    for (const tn_use *use = node->outputs[0]->uses; use; use = use->next)
+        if ((!tn_node_is(use->node, TN_OP_convolution) &&
+             !tn_node_is(use->node, TN_OP_padded_convolution)) ||
+            use->slot != &use->node->args[1] || tn_arg_bool(use->node, 6))
+            return false;
+    return true;
+}
+
+bool tn_weight_read(tenon_value *value, tn_weight *out) {
+    if (tn_is_constant(value)) {
+        *out = (tn_weight){value, NULL};
+        return true;
+    }
+    if (!value || !value->node || !tn_weight_waits(value->node))
+        return false;
+    *out = (tn_weight){tn_arg_value(value->node, 0), tn_arg_value(value->node, 1)};
+    return true;
+}
+
+const float *tn_weight_scales(const tn_weight *weight) {
+    return weight->scale ? weight->scale->tensor->view.data : NULL;
+}
+
+tenon_status tn_weight_wait(tenon_node *at, const tn_weight *weight, const double *scale,
+                            tenon_value **out) {
+    tenon_tensor *tensor = NULL;
+    tenon_value *factors;
+    int64_t rows = weight->values->shape[0], shape[4] = {rows, 1, 1, 1};
+    const float *before = tn_weight_scales(weight);
+    if (!can_wait(weight->values))
+        return TENON_OK;
+    TN_TRY(tenon_tensor_create(TENON_FLOAT32, 4, shape, &tensor));
+    float *to = tensor->view.data;
+    for (int64_t i = 0; i < rows; i++) {
+        to[i] = (float)(scale[i] * (before ? before[i] : 1));
+        if (to[i] != 0 && !isnormal(to[i])) {
+            tenon_tensor_destroy(&tensor);
+            return TENON_OK;
+        }
+    }
+    TN_TRY(tn_graph_new_constant(at->graph, "scale", tensor, &factors));
+    TN_TRY(tn_emit(at, TN_OP_mul_Tensor, out, TN_ARGS(VAL(weight->values), VAL(factors))));
+    tn_value_adopt(*out, weight->values);
+    return TENON_OK;
+}
+
+/* ---- Deriving ---- */
+
+tenon_status tn_weight_derive(const tn_weight *weight, const char *kind, tn_derive_fn make,
+                              const void *user, tenon_tensor **out) {
+    char text[128];
+    const unsigned char *scales = (const void *)tn_weight_scales(weight);
+    uint64_t hash = 14695981039346656037u; /* Fowler, Noll and Vo's, FNV-1a of 64 bits */
+    if (!scales)
+        return tn_tensor_derive(weight->values->tensor, kind, make, user, out);
+    for (size_t i = 0; i < (size_t)weight->values->shape[0] * sizeof(float); i++)
+        hash = (hash ^ scales[i]) * 1099511628211u;
+    snprintf(text, sizeof text, "%s, scaled %016llx", kind, (unsigned long long)hash);
+    return tn_tensor_derive(weight->values->tensor, text, make, user, out);
+}
+
+typedef struct scaling {
+    const float *from, *scale;
+    float *to;
+    int64_t length; /* of a row */
+} scaling;
+
+static void scale_rows(int64_t begin, int64_t end, void *user) {
+    const scaling *s = user;
+    for (int64_t i = begin; i < end; i++)
+        for (int64_t k = i * s->length; k < (i + 1) * s->length; k++)
+            s->to[k] = s->from[k] * s->scale[i];
+}
+
+#define LEAST_ELEMENTS 65536 /* that a thread is worth */
+
+static tenon_status scale_weight(const tenon_view *from, const void *scale, tenon_tensor **out) {
+    scaling s = {from->data, scale, NULL, tenon_view_numel(from) / from->shape[0]};
+    tenon_tensor *made;
+    TN_TRY(tenon_tensor_create(TENON_FLOAT32, from->rank, from->shape, &made));
+    s.to = made->view.data;
+    tn_share_work(from->shape[0], LEAST_ELEMENTS / s.length + 1, scale_rows, &s);
+    *out = made;
+    return TENON_OK;
+}
+
+tenon_status tn_weight_settle(const tn_weight *weight, tenon_value **out) {
+    tenon_tensor *tensor;
+    *out = weight->values;
+    if (!weight->scale)
+        return TENON_OK;
+    TN_TRY(tn_weight_derive(weight, "weight", scale_weight, tn_weight_scales(weight), &tensor));
+    return tn_graph_new_constant(weight->values->graph, weight->values->name, tensor, out);
+}
+
+/* ---- The pass ---- */
+
+/* Settles those that wait, and removes those whose convolutions took the weight as it is. */
+tenon_status tn_pass_weights(tenon_graph *graph, bool *changed) {
+    for (tenon_node *node = graph->first, *next; node; node = next) {
+        tn_weight weight;
+        tenon_value *scaled;
+        next = node->next;
+        if (!is_scaled(node))
+            continue;
+        tenon_value *value = node->outputs[0];
+        if (tn_weight_waits(node) && tn_weight_read(value, &weight)) {
+            TN_TRY(tn_weight_settle(&weight, &scaled));
+            TN_TRY(tenon_value_replace(value, scaled));
+        }
+        if (value->use_count > 0)
+            continue;
+        TN_TRY(tenon_node_erase(node));
+        *changed = true;
+    }
+    return TENON_OK;
+}
