@@ -7,24 +7,20 @@
 #include <stdio.h>
 
 /* Smaller weights are scaled at once. */
-#define LEAST_WAITING 32768
+#define LEAST_WAITING 256
 
 static bool can_wait(const tenon_value *w) {
     return tn_is_constant(w) && w->dtype == TENON_FLOAT32 && w->rank == 4 &&
            tenon_view_is_contiguous(&w->tensor->view) && tn_value_numel(w) >= LEAST_WAITING;
 }
 
-static bool is_scaled(const tenon_node *node) {
-    if (!tn_node_is(node, TN_OP_mul_Tensor))
+bool tn_weight_waits(const tenon_node *node) {
+    if (!tn_node_is(node, TN_OP_mul_Tensor) || node->outputs[0]->use_count == 0)
         return false;
     const tenon_value *w = tn_arg_value(node, 0), *scale = tn_arg_value(node, 1);
-    return can_wait(w) && tn_is_constant(scale) && scale->dtype == TENON_FLOAT32 &&
-           scale->rank == 4 && scale->shape[0] == w->shape[0] &&
-           tn_value_numel(scale) == w->shape[0] && tenon_view_is_contiguous(&scale->tensor->view);
-}
-
-bool tn_weight_waits(const tenon_node *node) {
-    if (!is_scaled(node) || node->outputs[0]->use_count == 0)
+    if (!can_wait(w) || !tn_is_constant(scale) || scale->dtype != TENON_FLOAT32 ||
+        scale->rank != 4 || scale->shape[0] != w->shape[0] ||
+        tn_value_numel(scale) != w->shape[0] || !tenon_view_is_contiguous(&scale->tensor->view))
         return false;
     for (const tn_use *use = node->outputs[0]->uses; use; use = use->next)
         if ((!tn_node_is(use->node, TN_OP_convolution) &&
@@ -123,23 +119,14 @@ tenon_status tn_weight_settle(const tn_weight *weight, tenon_value **out) {
 
 /* ---- The pass ---- */
 
-/* Settles those that wait, and removes those whose convolutions took the weight as it is. */
+static tenon_status settle_node(tenon_node *node, tenon_value **with) {
+    tn_weight weight;
+    return tn_weight_waits(node) && tn_weight_read(node->outputs[0], &weight)
+               ? tn_weight_settle(&weight, with)
+               : TENON_OK;
+}
+
 tenon_status tn_pass_weights(tenon_graph *graph, bool *changed) {
-    for (tenon_node *node = graph->first, *next; node; node = next) {
-        tn_weight weight;
-        tenon_value *scaled;
-        next = node->next;
-        if (!is_scaled(node))
-            continue;
-        tenon_value *value = node->outputs[0];
-        if (tn_weight_waits(node) && tn_weight_read(value, &weight)) {
-            TN_TRY(tn_weight_settle(&weight, &scaled));
-            TN_TRY(tenon_value_replace(value, scaled));
-        }
-        if (value->use_count > 0)
-            continue;
-        TN_TRY(tenon_node_erase(node));
-        *changed = true;
-    }
-    return TENON_OK;
+    static const tn_rule rules[] = {{TN_OP_mul_Tensor, settle_node}};
+    return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }

@@ -134,8 +134,9 @@ static void wide_convolution(rg *g) {
 static tenon_value *product_1x1(rg *g, tenon_value *x, int64_t out) {
     int64_t weight[4] = {out, rg_size(x, 1), 1, 1}, one[2] = {1, 1}, zero[2] = {0};
     tenon_value *b = rg_chance(g, 70) ? rg_vector(g, out, 0.5, 0) : NULL;
-    return rg_leak(g, rg_op(g, "convolution", "vvoAAAbAi", x, rg_weight(g, 4, weight, weight[1]), b,
-                            2, one, 2, zero, 2, one, 0, 2, zero, 1));
+    tenon_value *y = rg_op(g, "convolution", "vvoAAAbAi", x, rg_weight(g, 4, weight, weight[1]), b,
+                           2, one, 2, zero, 2, one, 0, 2, zero, 1);
+    return rg_leak(g, y && rg_chance(g, 30) ? batch_norm(g, y) : y);
 }
 
 /* Blocks of mobile nets: expansion, depthwise convolution, squeeze and excitation, projection. */

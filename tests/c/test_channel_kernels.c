@@ -1,5 +1,5 @@
-/* Depthwise convolutions with what is around them, squeeze-and-excitation and scaled convolutions,
- * whose weights come in panels, and images of parts, against plain loops in double. */
+/* Depthwise convolutions with what is around them, squeeze-and-excitation, and convolutions whose
+ * weights come in panels, and images of parts, against plain loops in double. */
 #include "core/packed.h"
 #include "suite.h"
 #include "text_node.h"
@@ -254,46 +254,80 @@ START_TEST(squeeze_excitations) {
 }
 END_TEST
 
-START_TEST(scaled_convolutions) {
-    static const struct {
-        int batch, in, out, height, width;
-        const char *after;
-        bool residual, channels_last;
-    } cases[] = {{1, 32, 16, 14, 14, "none", false, true},
-                 {2, 19, 41, 7, 5, "relu", true, true},
-                 {1, 70, 64, 31, 9, "silu", true, true},
-                 {2, 2400, 33, 5, 9, "gelu", true, false},
-                 {1, 8, 100, 1, 1, "clamp", false, true}};
-    int in = cases[_i].in, out = cases[_i].out, height = cases[_i].height, width = cases[_i].width;
-    char body[1024], residual[128] = "";
-    if (cases[_i].residual)
+typedef struct packed_case {
+    int batch, in, out, height, width, kernel[2], stride[2], padding[4];
+    const char *after;
+    bool scale, bias, residual, channels_last;
+} packed_case;
+
+static double packed_sum(const packed_case *c, const operands *o, int b, int k, int y, int x) {
+    double sum = 0;
+    for (int i = 0; i < c->kernel[0]; i++)
+        for (int j = 0; j < c->kernel[1]; j++) {
+            int row = y * c->stride[0] + i - c->padding[0];
+            int column = x * c->stride[1] + j - c->padding[1];
+            if (row < 0 || row >= c->height || column < 0 || column >= c->width)
+                continue;
+            for (int n = 0; n < c->in; n++)
+                sum += pixel(o->v[0], b, n, row, column) *
+                       in_panels(o->v[1], (i * c->kernel[1] + j) * c->in + n, k) *
+                       (c->scale ? element(o->v[2], b * c->in + n) : 1);
+        }
+    return sum;
+}
+
+START_TEST(packed_convolutions) {
+    static const packed_case cases[] = {
+        {1, 32, 16, 14, 14, {1, 1}, {1, 1}, {0}, "none", true, true, false, true},
+        {2, 19, 41, 7, 5, {1, 1}, {1, 1}, {0}, "relu", true, true, true, true},
+        {1, 70, 64, 31, 9, {1, 1}, {1, 1}, {0}, "silu", true, false, true, true},
+        {2, 1200, 33, 5, 9, {1, 1}, {1, 1}, {0}, "gelu", true, true, true, false},
+        {1, 8, 100, 1, 1, {1, 1}, {1, 1}, {0}, "clamp", true, true, false, true},
+        {2, 512, 24, 6, 5, {1, 1}, {1, 1}, {0}, "none", false, true, true, true},
+        {2, 300, 70, 6, 7, {1, 1}, {1, 1}, {0}, "hardswish", false, false, false, true},
+        {1, 20, 40, 9, 8, {1, 1}, {2, 2}, {0}, "relu", false, true, false, true},
+        {2, 37, 50, 9, 11, {3, 3}, {2, 2}, {1, 1, 1, 1}, "relu", false, true, true, true},
+        {1, 16, 33, 8, 7, {5, 3}, {1, 2}, {2, 0, 1, 3}, "gelu", true, true, false, true},
+        {3, 3, 18, 13, 12, {7, 7}, {2, 2}, {3, 3, 3, 3}, "clamp", false, false, false, false},
+        {1, 4, 5, 4, 4, {4, 4}, {1, 1}, {3, 3, 3, 3}, "none", false, true, true, true},
+        {1, 130, 96, 10, 10, {3, 3}, {1, 1}, {1, 1, 1, 1}, "silu", false, true, true, true}};
+    const packed_case *c = &cases[_i];
+    char body[1024], scale[128] = "", bias[64] = "", residual[128] = "";
+    int height = (c->height + c->padding[0] + c->padding[2] - c->kernel[0]) / c->stride[0] + 1;
+    int width = (c->width + c->padding[1] + c->padding[3] - c->kernel[1]) / c->stride[1] + 1;
+    if (c->scale)
+        snprintf(scale, sizeof scale, "const %%s: float32[%d, %d, 1, 1] = zeros\n", c->batch,
+                 c->in);
+    if (c->bias)
+        snprintf(bias, sizeof bias, "const %%b: float32[%d] = zeros\n", c->out);
+    if (c->residual)
         snprintf(residual, sizeof residual, "const %%r: float32[%d, %d, %d, %d] = zeros\n",
-                 cases[_i].batch, out, height, width);
-    snprintf(
-        body, sizeof body,
-        "const %%x: float32[%d, %d, %d, %d] = zeros\nconst %%s: float32[%d, %d, 1, 1] = zeros\n"
-        "const %%w: float32[%d, %d, 32] = zeros\nconst %%b: float32[%d] = zeros\n%s"
-        "%%y = tenon.scaled_convolution(%%x, %%s, %%w, %%b, %s, %d, \"%s\", -0.5, 0.75)",
-        cases[_i].batch, in, height, width, cases[_i].batch, in, (out + 31) / 32, in, out, residual,
-        cases[_i].residual ? "%r" : "none", out, cases[_i].after);
+                 c->batch, c->out, height, width);
+    snprintf(body, sizeof body,
+             "const %%x: float32[%d, %d, %d, %d] = zeros\nconst %%w: float32[%d, %d, 32] = zeros\n"
+             "%s%s%s%%y = tenon.packed_convolution(%%x, %s, %%w, %s, %s, %d, [%d, %d], [%d, %d], "
+             "[%d, %d, %d, %d], \"%s\", -0.5, 0.75)",
+             c->batch, c->in, c->height, c->width, (c->out + 31) / 32,
+             c->kernel[0] * c->kernel[1] * c->in, scale, bias, residual, c->scale ? "%s" : "none",
+             c->bias ? "%b" : "none", c->residual ? "%r" : "none", c->out, c->kernel[0],
+             c->kernel[1], c->stride[0], c->stride[1], c->padding[0], c->padding[1], c->padding[2],
+             c->padding[3], c->after);
     tenon_node *node = parse(body);
-    operands o = fill(5, out, 0, cases[_i].channels_last);
-    double *y = malloc(sizeof *y * (size_t)(cases[_i].batch * out * height * width));
-    ck_assert_ptr_nonnull(y);
+    operands o = fill(5, c->out, 0, c->channels_last);
+    double *want = malloc(sizeof *want * (size_t)(c->batch * c->out * height * width));
+    ck_assert_ptr_nonnull(want);
+    const tenon_view *b = o.v[2 + c->scale], *r = o.v[2 + c->scale + c->bias];
     int64_t at = 0;
-    for (int b = 0; b < cases[_i].batch; b++)
-        for (int k = 0; k < out; k++)
-            for (int r = 0; r < height; r++)
-                for (int c = 0; c < width; c++, at++) {
-                    double sum = element(o.v[3], k);
-                    for (int i = 0; i < in; i++)
-                        sum += pixel(o.v[0], b, i, r, c) * element(o.v[1], b * in + i) *
-                               in_panels(o.v[2], i, k);
-                    sum += cases[_i].residual ? pixel(o.v[4], b, k, r, c) : 0;
-                    y[at] = activated(cases[_i].after, sum);
+    for (int n = 0; n < c->batch; n++)
+        for (int k = 0; k < c->out; k++)
+            for (int y = 0; y < height; y++)
+                for (int x = 0; x < width; x++, at++) {
+                    double sum = packed_sum(c, &o, n, k, y, x) + (c->bias ? element(b, k) : 0);
+                    sum += c->residual ? pixel(r, n, k, y, x) : 0;
+                    want[at] = activated(c->after, sum);
                 }
-    check_node(body, node, (double *const[]){y});
-    free(y);
+    check_node(body, node, (double *const[]){want});
+    free(want);
 }
 END_TEST
 
@@ -431,11 +465,20 @@ START_TEST(wrong_arguments_are_refused) {
         /* a scale for other channels */
         "input %x: float32[1, 8, 9, 9]\ninput %s: float32[1, 9, 1, 1]\n"
         "const %w: float32[1, 8, 32] = zeros\n"
-        "%y = tenon.scaled_convolution(%x, %s, %w, none, none, 8)",
+        "%y = tenon.packed_convolution(%x, %s, %w, none, none, 8, [1, 1], [1, 1], [0, 0, 0, 0])",
         /* a residual of another shape */
         "input %x: float32[1, 8, 9, 9]\ninput %s: float32[1, 8, 1, 1]\n"
         "const %w: float32[1, 8, 32] = zeros\n"
-        "%y = tenon.scaled_convolution(%x, %s, %w, none, %x, 9)",
+        "%y = tenon.packed_convolution(%x, %s, %w, none, %x, 9, [1, 1], [1, 1], [0, 0, 0, 0])",
+        /* a weight of fewer taps */
+        "input %x: float32[1, 8, 9, 9]\nconst %w: float32[1, 64, 32] = zeros\n"
+        "%y = tenon.packed_convolution(%x, none, %w, none, none, 8, [3, 3], [1, 1], [0, 0, 0, 0])",
+        /* a window that is larger than the image */
+        "input %x: float32[1, 8, 2, 9]\nconst %w: float32[1, 72, 32] = zeros\n"
+        "%y = tenon.packed_convolution(%x, none, %w, none, none, 8, [3, 3], [1, 1], [0, 0, 0, 0])",
+        /* no stride */
+        "input %x: float32[1, 8, 9, 9]\nconst %w: float32[1, 72, 32] = zeros\n"
+        "%y = tenon.packed_convolution(%x, none, %w, none, none, 8, [3, 3], [0, 1], [0, 0, 0, 0])",
         /* parts of different sizes */
         "input %x: float32[1, 8, 9, 9]\ninput %z: float32[1, 8, 9, 8]\n"
         "%y = tenon.interleave([%x, %z])",
@@ -471,8 +514,8 @@ int main(void) {
     tcase_add_loop_test(tests, squeeze_excitations, 0, 4);
     tcase_add_loop_test(tests, images_of_parts, 0, 9);
     tcase_add_loop_test(tests, groups_of_channels, 0, 5);
-    tcase_add_loop_test(tests, scaled_convolutions, 0, 5);
-    tcase_add_loop_test(tests, wrong_arguments_are_refused, 0, 14);
+    tcase_add_loop_test(tests, packed_convolutions, 0, 13);
+    tcase_add_loop_test(tests, wrong_arguments_are_refused, 0, 16);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

@@ -229,7 +229,7 @@ static const example examples[] = {
      IMAGE "%a = aten.relu(%x)\n%y = aten.max_pool2d(%a, [2, 2])\n" O("y")},
     {"winograd", WIDE("%c", WIDE_W, WIDE_CONVOLUTION("[1, 1]")) WIDE_RELU,
      WIDE("%y", WIDE_W WIDE_U,
-          "tenon.winograd_convolution(%x, %u, none, none, 64, [1, 1], 1, \"relu\")") O("y"),
+          "tenon.winograd_convolution(%x, %u, none, none, 64, 4, [1, 1], 1, \"relu\")") O("y"),
      "graph g { input %x: float32[1, 64, 56, 56]\n" WIDE_W
      "%c: float32[1, 64, 28, 28] channels_last = " WIDE_CONVOLUTION("[2, 2]") "\n" WIDE_RELU},
     {"parts",
@@ -269,13 +269,34 @@ static const example examples[] = {
      "const %2: float32[1, 4, 32] = zeros\nconst %3: float32[1, 8, 32] = zeros\n"
      "%s: float32[1, 8, 1, 1] channels_last = tenon.squeeze_excitation(%m, %1, none, 4, \"relu\", "
      "0.0, 0.0, %2, none, 8, \"sigmoid\")\n"
-     "%y: float32[1, 6, 5, 5] channels_last = tenon.scaled_convolution(%x, %s, %3, none, none, "
-     "6)\n" O("y"),
+     "%y: float32[1, 6, 5, 5] channels_last = tenon.packed_convolution(%x, %s, %3, none, none, "
+     "6, [1, 1], [1, 1], [0, 0, 0, 0])\n" O("y"),
      "graph g { input %x: float32[1, 8, 5, 5]\nconst %w: float32[8, 8, 1, 1] = zeros\n"
      "%h: float32[1, 8, 5, 5] channels_last = aten.convolution(%x, %w, none, [1, 1], [0, 0], "
      "[1, 1], false, [0, 0], 1)\n"
      "%y: float32[1, 8, 5, 5] channels_last = aten.convolution(%h, %w, none, [1, 1], [0, 0], "
      "[1, 1], false, [0, 0], 1)\n" O("y")},
+    {"convolve", WIDE("%c", WIDE_W, WIDE_CONVOLUTION("[1, 1]")) WIDE_RELU,
+     WIDE("%y", WIDE_W "const %p: float32[2, 576, 32] = zeros\n",
+          "tenon.packed_convolution(%x, none, %p, none, none, 64, [3, 3], [1, 1], [1, 1, 1, 1], "
+          "\"relu\")") O("y"),
+     IMAGE "const %w: float32[2, 2, 3, 3] = random(1)\n"
+           "%y: float32[1, 2, 4, 4] channels_last = aten.convolution(%x, %w, none, [1, 1], [1, 1], "
+           "[1, 1], false, [0, 0], 1)\n" O("y")},
+    {"weights",
+     WIDE("%y",
+          "const %w: float32[64, 64, 3, 3] = full(3)\n"
+          "const %s: float32[64, 1, 1, 1] = full(0.5)\n%v = aten.mul.Tensor(%w, %s)\n",
+          "aten.convolution(%x, %v, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)") O("y"),
+     WIDE("%y",
+          "const %w: float32[64, 64, 3, 3] = full(3)\n"
+          "const %s: float32[64, 1, 1, 1] = full(0.5)\n"
+          "const %v: float32[64, 64, 3, 3] = full(1.5)\n",
+          "aten.convolution(%x, %v, none, [1, 1], [1, 1], [1, 1], false, [0, 0], 1)") O("y"),
+     /* one that is small; a scale of inputs */
+     IMAGE "const %w: float32[2, 2, 3, 3] = random(1)\nconst %s: float32[2, 1, 1, 1] = random(2)\n"
+           "%v = aten.mul.Tensor(%w, %s)\n%y = aten.convolution(%x, %v, none, [1, 1], [1, 1], "
+           "[1, 1], false, [0, 0], 1)\n" O("y")},
 };
 
 /* Passes that have examples here are all that there are. */

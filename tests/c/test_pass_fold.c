@@ -207,6 +207,43 @@ START_TEST(batch_norm_goes_into_the_weight) {
 }
 END_TEST
 
+/* Large weights wait: what packs, transforms or rounds them scales them. */
+START_TEST(large_weights_wait) {
+    static const char *const passes[] = {"weights", "layout convolve weights",
+                                         "layout winograd weights", "scales weights",
+                                         "layout depthwise convolve weights"};
+    static const struct {
+        const char *sizes, *rest;
+    } cases[] = {{"[40, 40, 3, 3]", "[1, 1], [1, 1], [1, 1], false, [0, 0], 1"},
+                 {"[40, 20, 3, 3]", "[1, 1], [1, 1], [1, 1], false, [0, 0], 2"},
+                 {"[40, 40, 1, 1]", "[2, 2], [0, 0], [1, 1], false, [0, 0], 1"},
+                 {"[40, 1, 6, 5]", "[1, 1], [2, 2], [1, 1], false, [0, 0], 40"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char texts[2][2048], *text = texts[0], all[128];
+        for (int is = 0; is < 2; is++)
+            snprintf(
+                texts[is], sizeof texts[is],
+                "graph g { %s %%x: float32[2, 40, 12, 12]%s\nconst %%w: float32%s = random(2)\n"
+                "const %%b: float32[40] = random(3)\nconst %%g: float32[40] = random(4)\n"
+                "const %%m: float32[40] = random(5)\nconst %%v: float32[40] = random(6, 0.5, 2)\n"
+                "const %%f: float32[1, 40, 1, 1] = random(7)\n"
+                "%%y = aten.convolution(%%x, %%w, none, %s)\n"
+                "%%n, %%s, %%t = aten._native_batch_norm_legit_no_training(%%y, %%g, %%b, %%m, "
+                "%%v, "
+                "0.1, 1e-05)\n%%z = aten.mul.Tensor(%%n, %%f)\noutput \"o\" = %%z }",
+                is ? "input" : "const", is ? "" : " = random(1)", cases[i].sizes, cases[i].rest);
+        char *waiting = pass_apply(texts[1], "fold_bn fold");
+        ck_assert_ptr_nonnull(strstr(waiting, "= aten.mul.Tensor(%w,"));
+        tenon_string_free(waiting);
+        snprintf(all, sizeof all, "fold_bn %s", passes[_i]);
+        char *after = pass_apply(text, all);
+        ck_assert_ptr_null(strstr(after, "= aten.mul.Tensor(%w,"));
+        tenon_string_free(after);
+        pass_same(text, all, _i == 2 ? 3e-4 : 2e-5); /* Winograd's are larger */
+    }
+}
+END_TEST
+
 static const char *const unfoldable[] = {
     /* the product has another use */
     "graph g { input %x: float32[2, 3, 5, 5]\n  const %w: float32[4, 3, 3, 3] = random(2)\n" NORM
@@ -424,6 +461,7 @@ int main(void) {
     tcase_add_test(tests, small_constants_merge_by_their_elements);
     tcase_add_loop_test(tests, batch_norm_goes_into_the_weight, 0,
                         (int)(sizeof foldable / sizeof *foldable));
+    tcase_add_loop_test(tests, large_weights_wait, 0, 5);
     tcase_add_loop_test(tests, batch_norm_stays, 0, (int)(sizeof unfoldable / sizeof *unfoldable));
     tcase_add_test(tests, field_case_of_grouped_transposed_batch_norm);
     tcase_add_test(tests, chains_of_views_cancel);
