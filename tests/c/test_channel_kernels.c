@@ -515,7 +515,7 @@ int main(void) {
     tcase_add_loop_test(tests, images_of_parts, 0, 9);
     tcase_add_loop_test(tests, groups_of_channels, 0, 5);
     tcase_add_loop_test(tests, packed_convolutions, 0, 13);
-    tcase_add_loop_test(tests, wrong_arguments_are_refused, 0, 16);
+    tcase_add_loop_test(tests, wrong_arguments_are_refused, 0, 17);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
