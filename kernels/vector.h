@@ -79,11 +79,12 @@ static inline float tn_vec_greatest(tn_vec x) {
     return x[0];
 }
 
-/* The first lanes of a vector: the others are neither read nor written. */
+/* The first lanes of a vector, none if `lanes` is negative: the others are neither read nor
+ * written. */
 #if defined(__AVX512F__)
 typedef __mmask16 tn_vec_part;
 static inline tn_vec_part tn_vec_part_of(int64_t lanes) {
-    return (tn_vec_part)(lanes < TN_LANES ? (1u << lanes) - 1 : 0xffff);
+    return (tn_vec_part)(lanes <= 0 ? 0 : lanes < TN_LANES ? (1u << lanes) - 1 : 0xffff);
 }
 static inline tn_vec tn_vec_load_part(const float *from, tn_vec_part part) {
     return (tn_vec)_mm512_maskz_loadu_ps(part, from);
@@ -94,7 +95,7 @@ static inline void tn_vec_store_part(float *to, tn_vec x, tn_vec_part part) {
 #else
 typedef int64_t tn_vec_part;
 static inline tn_vec_part tn_vec_part_of(int64_t lanes) {
-    return lanes < TN_LANES ? lanes : TN_LANES;
+    return lanes <= 0 ? 0 : lanes < TN_LANES ? lanes : TN_LANES;
 }
 static inline tn_vec tn_vec_load_part(const float *from, tn_vec_part part) {
     tn_vec x = {0};
