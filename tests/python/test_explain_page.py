@@ -13,7 +13,7 @@ from PIL import Image
 
 DIGITS = ROOT / "examples" / "digits" / "digits.pt2"
 LONG = ROOT / "tests" / "data" / "pt2-cases" / "chain5000.pt2"
-OPTIONS = ("--dim", "s34=8")
+OPTIONS = ("--dim", "s34=8", "--remove-pass", "convolve")
 SIZE = 1400, 1700
 SECONDS = 120
 

@@ -99,7 +99,7 @@ def test_partitions(tenon, model, mode):
     found = re.search(r"(\d+) oneDNN partitions? with (\d+) nodes?", text)
     assert [int(number) for number in found.groups()] == PARTITIONS["counts"][model.name]
     if model.name == "resnet50":
-        check_resnet50(tenon("explain", archive, "--threads", 2, "--no-winograd"))
+        check_resnet50(tenon("explain", archive, "--threads", 2, "--backend", "onednn"))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
