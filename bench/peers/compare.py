@@ -14,8 +14,9 @@ from .measure import ROOT, EngineFailure, Rounds, Worker, environment, pinned
 
 COMMAND = "tenon run"
 
-# The largest error, as a part of the largest right value, by precision.
-TOLERANCE = {"fp32": 1e-4, "bf16": 1e-1}
+# The largest error, as a part of the largest right value, by precision. In bfloat16 PyTorch's own
+# autocast is off by a ninth in MobileNetV2 with random weights.
+TOLERANCE = {"fp32": 1e-4, "bf16": 0.2}
 
 
 def largest_error(got, want):

@@ -491,7 +491,7 @@ int cli_bench(int argc, const char **argv) {
         TEXT("limit", limit_text, "rows of the details (default 30; -1: all)", "N"),
         FLAG("no-peaks", no_peaks, "do not measure what the machine can do"),
         TEXT("tolerance", tolerance_text,
-             "of the suite's outputs (default 1e-4, in bf16 0.1, of the largest)", "R"),
+             "of the suite's outputs (default 1e-4, in bf16 0.2, of the largest)", "R"),
         {"input", 0, POPT_ARG_STRING, NULL, CLI_OPTION_INPUT, "array for an input",
          "NAME=FILE.npy"},
         TEXT("random", seed_text, "seed of the other inputs (default 0)", "SEED"),
