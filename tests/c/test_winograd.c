@@ -289,6 +289,27 @@ START_TEST(the_pass_chooses_tiles) {
 }
 END_TEST
 
+/* With few tiles of 4x4 the kernel transforms the weight, which is packed as any convolution's. */
+START_TEST(the_pass_leaves_weights_plain) {
+    static const struct {
+        const char *x, *weight;
+    } cases[] = {{"[1, 256, 14, 14]", "float32[8, 2304, 32]"},
+                 {"[8, 256, 14, 14]", "float32[1, 36, 8, 256, 32]"},
+                 {"[1, 256, 7, 7]", "float32[1, 16, 8, 256, 32]"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "graph g { input %%x: float32%s\nconst %%w: float32[256, 256, 3, 3] = zeros\n"
+                 "%%y: float32%s channels_last = aten.convolution(%%x, %%w, none, " PLAIN
+                 ")\noutput \"o\" = %%y }",
+                 cases[i].x, cases[i].x);
+        char *after = pass_apply(text, "winograd");
+        ck_assert_msg(strstr(after, cases[i].weight) != NULL, "%s: %s", cases[i].x, after);
+        tenon_string_free(after);
+    }
+}
+END_TEST
+
 /* Sessions that are to run one backend alone do without it. */
 START_TEST(backends_are_kept_apart) {
     static const char text[] =
@@ -360,6 +381,7 @@ int main(void) {
     tcase_add_loop_test(tests, bfloat16_images, 0, TN_COUNT(shapes));
     tcase_add_test(tests, nan_reaches_its_tiles);
     tcase_add_test(tests, the_pass_chooses_tiles);
+    tcase_add_test(tests, the_pass_leaves_weights_plain);
     tcase_add_test(tests, backends_are_kept_apart);
     tcase_add_loop_test(tests, wrong_operands_are_refused, 0, 12);
     suite_add_tcase(suite, tests);
