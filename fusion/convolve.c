@@ -30,23 +30,11 @@ static bool read(const tenon_node *node, tn_convolution *c) {
     return tn_convolution_read(node, TENON_FLOAT32, c) && c->groups == 1;
 }
 
-static tenon_status rewrite(tenon_node *node, const tn_convolution *c) {
-    tenon_value *weight;
-    tenon_arg kernel[2], stride[2], padding[4];
-    TN_TRY(tn_packed_weight(&c->weight, &weight));
-    tn_post_ops post = tn_post_ops_of(node);
-    return tn_fuse(TN_OP_packed_convolution, &post,
-                   TN_ARGS(VAL(c->x), NIL, VAL(weight), c->bias ? VAL(c->bias) : NIL,
-                           post.residual ? VAL(post.residual) : NIL,
-                           INT(c->weight.values->shape[0]), tn_ints(kernel, c->kernel, 2),
-                           tn_ints(stride, c->stride, 2), tn_ints(padding, c->padding, 4)));
-}
-
 static tenon_status apply(tenon_graph *graph, tenon_node *node, int way) {
     tn_convolution c;
     (void)graph;
     (void)way;
-    return read(node, &c) ? rewrite(node, &c) : TENON_OK;
+    return read(node, &c) ? tn_convolution_pack(node, &c, c.x, NULL) : TENON_OK;
 }
 
 static tenon_status choose(tenon_graph *graph, tenon_node *node, const tn_convolution *c,
@@ -71,7 +59,7 @@ tenon_status tn_pass_convolve(tenon_graph *graph, bool *changed) {
             TN_TRY(choose(graph, node, &c, &way));
         if (!way)
             continue;
-        TN_TRY(rewrite(node, &c));
+        TN_TRY(tn_convolution_pack(node, &c, c.x, NULL));
         *changed = true;
     }
     return TENON_OK;

@@ -57,10 +57,7 @@ static void find_activation(const tn_convolution *c, tn_post_ops *post) {
 /* A mean over the image among the users of `y`, with its dimensions kept. */
 static tenon_node *find_mean(const tenon_value *y) {
     for (const tn_use *use = y->uses; use; use = use->next) {
-        int64_t dims[2];
-        if (tn_node_is(use->node, TN_OP_mean_dim) && tn_arg_ints(use->node, 1, dims, 2) == 2 &&
-            tn_arg_bool(use->node, 2) && use->node->outputs[0]->dtype == y->dtype &&
-            (dims[0] + 4) % 4 + (dims[1] + 4) % 4 == 5 && dims[0] != dims[1])
+        if (tn_is_image_mean(use->node) && use->node->outputs[0]->dtype == y->dtype)
             return use->node;
     }
     return NULL;

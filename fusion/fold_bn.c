@@ -17,15 +17,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A vector over the channels: constant, or absent. */
-static bool is_vector(const tenon_node *node, int index, int64_t channels, bool optional) {
-    const tenon_value *value = tn_arg_value(node, index);
-    if (!value)
-        return optional && tn_arg_is_none(node, index);
-    return tn_is_constant(value) && tn_is_float_value(value) && value->rank == 1 &&
-           value->shape[0] == channels;
-}
-
 static bool match(tenon_node *norm, tn_product *p) {
     const tenon_value *y = tn_arg_value(norm, 0);
     for (int i = 1; i < norm->output_count; i++)
@@ -36,8 +27,10 @@ static bool match(tenon_node *norm, tn_product *p) {
     /* The channels are dimension 1 of batch norm's input: of a matrix, or of an image. */
     if (p->weight->rank == 2 && y->rank != 2)
         return false;
-    return is_vector(norm, 1, p->out, true) && is_vector(norm, 2, p->out, true) &&
-           is_vector(norm, 3, p->out, false) && is_vector(norm, 4, p->out, false);
+    return tn_is_channel_vector(norm, 1, p->out, true) &&
+           tn_is_channel_vector(norm, 2, p->out, true) &&
+           tn_is_channel_vector(norm, 3, p->out, false) &&
+           tn_is_channel_vector(norm, 4, p->out, false);
 }
 
 static tenon_status emit(tenon_node *norm, const tn_product *p, double *scale, double *bias,

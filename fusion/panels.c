@@ -79,6 +79,19 @@ bool tn_convolution_read(const tenon_node *node, tenon_dtype dtype, tn_convoluti
     return true;
 }
 
+tenon_status tn_convolution_pack(tenon_node *node, const tn_convolution *c, tenon_value *x,
+                                 tenon_value *scale) {
+    tenon_value *weight;
+    tenon_arg kernel[2], stride[2], padding[4];
+    TN_TRY(tn_packed_weight(&c->weight, &weight));
+    tn_post_ops post = tn_post_ops_of(node);
+    return tn_fuse(TN_OP_packed_convolution, &post,
+                   TN_ARGS(VAL(x), scale ? VAL(scale) : NIL, VAL(weight),
+                           c->bias ? VAL(c->bias) : NIL, post.residual ? VAL(post.residual) : NIL,
+                           INT(c->weight.values->shape[0]), tn_ints(kernel, c->kernel, 2),
+                           tn_ints(stride, c->stride, 2), tn_ints(padding, c->padding, 4)));
+}
+
 bool tn_convolution_is_product(const tn_convolution *c) {
     static const int64_t zeros[4] = {0};
     return c->groups == 1 && c->kernel[0] == 1 && c->kernel[1] == 1 && c->stride[0] == 1 &&

@@ -30,5 +30,9 @@ typedef struct tn_packing {
 tenon_status tn_pack_panels(const tenon_view *from, const void *packing, tenon_tensor **out);
 /* The weight so packed, as a constant. It is made once for each weight. */
 tenon_status tn_packed_weight(const tn_weight *weight, tenon_value **out);
+/* Puts tenon.packed_convolution in the place of `node`, which is `c`, and of what joins it; of the
+ * image `x` scaled by `scale` (NULL: as it is) instead of c->x. */
+tenon_status tn_convolution_pack(tenon_node *node, const tn_convolution *c, tenon_value *x,
+                                 tenon_value *scale);
 
 #endif

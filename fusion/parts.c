@@ -64,15 +64,11 @@ static tenon_value *split_image(const tenon_value *value) {
 }
 
 static tenon_status split_mean(tenon_node *node, tenon_value **with) {
-    int64_t dims[2];
     const tenon_node *sum = tn_only_by(tn_arg_value(node, 0), TN_OP_sum_dim_IntList);
     const tenon_value *parts = sum ? tn_arg_value(sum, 0) : NULL;
     tenon_value *x = split_image(parts);
     if (!x || !is_along(sum, 1) || tn_arg_bool(sum, 2) || !is_image(sum->outputs[0]) ||
-        !is_image(node->outputs[0]) || tn_arg_ints(node, 1, dims, 2) != 2 || !tn_arg_bool(node, 2))
-        return TENON_OK;
-    if ((dims[0] + 4) % 4 + (dims[1] + 4) % 4 != 5 || dims[0] == dims[1] || (dims[0] + 4) % 4 < 2 ||
-        (dims[1] + 4) % 4 < 2)
+        !is_image(node->outputs[0]) || !tn_is_image_mean(node))
         return TENON_OK;
     TN_TRY(tn_emit(node, TN_OP_split_mean, with, TN_ARGS(VAL(x), INT(parts->shape[1]))));
     with[0]->channels_last = node->outputs[0]->channels_last;
@@ -104,21 +100,13 @@ static tenon_status split_sum(tenon_node *node, tenon_value **with) {
 
 /* ---- Batch norm of parts ---- */
 
-static bool is_vector(const tenon_node *node, int index, int64_t channels, bool optional) {
-    const tenon_value *value = tn_arg_value(node, index);
-    if (!value)
-        return optional && tn_arg_is_none(node, index);
-    return tn_is_constant(value) && tn_is_float_value(value) && value->rank == 1 &&
-           value->shape[0] == channels;
-}
-
 static bool is_norm(const tenon_node *node) {
     const tenon_value *x = tn_arg_value(node, 0), *y = node->outputs[0];
     if (!is_image(x) || !is_image(y) || !y->channels_last || node->outputs[1]->use_count ||
         node->outputs[2]->use_count)
         return false;
     for (int i = 1; i < 5; i++)
-        if (!is_vector(node, i, x->shape[1], i < 3))
+        if (!tn_is_channel_vector(node, i, x->shape[1], i < 3))
             return false;
     return true;
 }

@@ -245,6 +245,13 @@ int tn_number_side(const tenon_node *node, double *number) {
     return tn_arg_number(node, 0, number) ? 0 : -1;
 }
 
+bool tn_is_image_mean(const tenon_node *node) {
+    int64_t dims[2]; /* of 0 to 3, only 2 and 3 make 5 */
+    return tn_node_is(node, TN_OP_mean_dim) && tn_arg_value(node, 0)->rank == 4 &&
+           tn_arg_ints(node, 1, dims, 2) == 2 && tn_arg_bool(node, 2) &&
+           (dims[0] + 4) % 4 + (dims[1] + 4) % 4 == 5;
+}
+
 int64_t tn_size_of(const tenon_value *value, int dim) {
     if (dim < 0)
         dim += value->rank;

@@ -82,6 +82,8 @@ bool tn_arg_number(const tenon_node *node, int index, double *out);
 bool tn_arg_is(const tenon_node *node, int index, double number);
 /* Of a node with operands 0 and 1 that commute: which of them is a number; -1 when none is. */
 int tn_number_side(const tenon_node *node, double *number);
+/* Whether a node is the mean over the two last dimensions of four, which it keeps. */
+bool tn_is_image_mean(const tenon_node *node);
 /* The size of dimension `dim` (from the end when negative), or -1. */
 int64_t tn_size_of(const tenon_value *value, int dim);
 bool tn_same_sizes(const tenon_value *a, const tenon_value *b); /* both known, equal */

@@ -15,6 +15,14 @@ double tn_channel_element(const tenon_value *value, int64_t index, double other)
                          view->dtype);
 }
 
+bool tn_is_channel_vector(const tenon_node *node, int index, int64_t channels, bool optional) {
+    const tenon_value *value = tn_arg_value(node, index);
+    if (!value)
+        return optional && tn_arg_is_none(node, index);
+    return tn_is_constant(value) && tn_is_float_value(value) && value->rank == 1 &&
+           value->shape[0] == channels;
+}
+
 double tn_product_bias(const tn_product *p, int64_t channel) {
     return p->beta == 0 ? 0 : p->beta * tn_channel_element(p->bias, channel, 0);
 }

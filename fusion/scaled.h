@@ -21,6 +21,10 @@ double tn_product_bias(const tn_product *product, int64_t channel);
 /* Element `index` of a constant of at most one dimension that is not 1; `other` when it is NULL. */
 double tn_channel_element(const tenon_value *value, int64_t index, double other);
 
+/* Whether argument `index` is a constant of one number for each channel; or, if that may be, none.
+ */
+bool tn_is_channel_vector(const tenon_node *node, int index, int64_t channels, bool optional);
+
 /* Emits before `at`, of `x` (NULL: what the product reads) and new constants:
  *
  *     w'[o, i] = w[o, i] * scale[o]     (over_inputs: scale[i])

@@ -65,8 +65,6 @@ static bool is_scale(const tenon_value *s, const tenon_value *x) {
 static tenon_status scaled(tenon_node *node, const tn_convolution *c, bool *changed) {
     tenon_node *mul = tn_only_by(c->x, TN_OP_mul_Tensor);
     tenon_value *x = mul ? tn_arg_value(mul, 0) : NULL, *scale = mul ? tn_arg_value(mul, 1) : NULL;
-    tenon_value *weight;
-    tenon_arg kernel[2], stride[2], padding[4];
     if (is_scale(x, scale) && !is_scale(scale, x)) {
         tenon_value *other = x;
         x = scale;
@@ -74,13 +72,7 @@ static tenon_status scaled(tenon_node *node, const tn_convolution *c, bool *chan
     }
     if (!is_scale(scale, x) || tn_value_numel(c->weight.values) > MOST_WEIGHTS)
         return TENON_OK;
-    TN_TRY(tn_packed_weight(&c->weight, &weight));
-    tn_post_ops post = tn_post_ops_of(node);
-    TN_TRY(tn_fuse(TN_OP_packed_convolution, &post,
-                   TN_ARGS(VAL(x), VAL(scale), VAL(weight), bias_of(c),
-                           post.residual ? VAL(post.residual) : NIL,
-                           INT(c->weight.values->shape[0]), tn_ints(kernel, c->kernel, 2),
-                           tn_ints(stride, c->stride, 2), tn_ints(padding, c->padding, 4))));
+    TN_TRY(tn_convolution_pack(node, c, x, scale));
     TN_TRY(tenon_node_erase(mul));
     *changed = true;
     return TENON_OK;

@@ -2,7 +2,6 @@
 #include "core/workers.h"
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -73,13 +72,12 @@ tenon_status tn_weight_wait(tenon_node *at, const tn_weight *weight, const doubl
 tenon_status tn_weight_derive(const tn_weight *weight, const char *kind, tn_derive_fn make,
                               const void *user, tenon_tensor **out) {
     char text[128];
-    const unsigned char *scales = (const void *)tn_weight_scales(weight);
-    uint64_t hash = 14695981039346656037u; /* Fowler, Noll and Vo's, FNV-1a of 64 bits */
+    const float *scales = tn_weight_scales(weight);
     if (!scales)
         return tn_tensor_derive(weight->values->tensor, kind, make, user, out);
-    for (size_t i = 0; i < (size_t)weight->values->shape[0] * sizeof(float); i++)
-        hash = (hash ^ scales[i]) * 1099511628211u;
-    snprintf(text, sizeof text, "%s, scaled %016llx", kind, (unsigned long long)hash);
+    snprintf(
+        text, sizeof text, "%s, scaled %016llx", kind,
+        (unsigned long long)tn_hash(scales, (size_t)weight->values->shape[0] * sizeof *scales));
     return tn_tensor_derive(weight->values->tensor, text, make, user, out);
 }
 
@@ -121,9 +119,7 @@ tenon_status tn_weight_settle(const tn_weight *weight, tenon_value **out) {
 
 static tenon_status settle_node(tenon_node *node, tenon_value **with) {
     tn_weight weight;
-    return tn_weight_waits(node) && tn_weight_read(node->outputs[0], &weight)
-               ? tn_weight_settle(&weight, with)
-               : TENON_OK;
+    return tn_weight_read(node->outputs[0], &weight) ? tn_weight_settle(&weight, with) : TENON_OK;
 }
 
 tenon_status tn_pass_weights(tenon_graph *graph, bool *changed) {

@@ -175,17 +175,6 @@ static inline tn_vec power(tn_vec x) {
     return p * (tn_vec)(((tn_vec_int)shifted << 23) + 0x3f800000);
 }
 
-/* The first `n` of a vector's elements. */
-static inline tn_vec load_some(const float *x, int64_t n) {
-#if defined(__AVX512F__)
-    return (tn_vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), x);
-#else
-    tn_vec y = {0};
-    memcpy(&y, x, (size_t)n * sizeof *x);
-    return y;
-#endif
-}
-
 /* The first `n` elements, and minus infinity behind them. */
 static inline tn_vec keep_some(tn_vec x, int64_t n) {
     tn_vec_int keep = TN_VEC_NUMBERS < (int32_t)n, low = (tn_vec_int)tn_vec_of(-INFINITY);
@@ -212,7 +201,7 @@ static float scale_scores(float *x, int64_t n, float scale, const float *mask) {
         tn_vec y = *(tn_vec *)(x + i) * scale;
         int64_t some = n - i < TN_LANES ? n - i : TN_LANES;
         if (mask)
-            y += load_some(mask + i, some);
+            y += tn_vec_load_part(mask + i, tn_vec_part_of(some));
         y = keep_some(y, some);
         *(tn_vec *)(x + i) = y;
         one = tn_vec_max(y, one);

@@ -196,13 +196,6 @@ static tenon_status run(tn_call *call, convolve *c) {
 
 /* ---- The op ---- */
 
-static bool read_constant(tn_call *call, int index, const float **out) {
-    const tenon_view *view = tn_call_in(call, index);
-    tenon_view v = view ? tn_dense(call, view) : (tenon_view){0};
-    *out = v.data;
-    return !view || v.data;
-}
-
 /* Whether each pixel is a patch as it lies, and neighbours do not share a few sets of the cache. */
 static bool is_direct(const convolve *c, const tenon_view *in, int64_t *row) {
     int64_t distance;
@@ -240,8 +233,8 @@ tenon_status TN_K(packed_convolution)(tn_call *call) {
     tn_activation_read(node, 9, &c.activation);
     c.bounded = tn_activation_bounds(&c.activation, &c.low, &c.high);
     target = tn_pixels_target(call, out);
-    if (!target.data || !read_constant(call, 1, &c.scale) || !read_constant(call, 2, &c.weight) ||
-        !read_constant(call, 3, &c.bias) || !tn_pixels_read(call, in, false, &c.in) ||
+    if (!target.data || !tn_dense_in(call, 1, &c.scale) || !tn_dense_in(call, 2, &c.weight) ||
+        !tn_dense_in(call, 3, &c.bias) || !tn_pixels_read(call, in, false, &c.in) ||
         !tn_pixels_read(call, &target, true, &c.out) ||
         (residual && !tn_pixels_read(call, residual, true, &c.residual)))
         return tn_no_memory();

@@ -399,19 +399,6 @@ static tenon_status run(tn_call *call, job *j) {
 
 /* ---- The node ---- */
 
-static tenon_status read_constants(tn_call *call, job *j) {
-    static const int at[] = {1, 2, 6, 7};
-    const float **to[] = {&j->expand, &j->expand_bias, &j->weight, &j->bias};
-    for (int i = 0; i < 4; i++) {
-        const tenon_view *view = tn_call_in(call, at[i]);
-        tenon_view v = view ? tn_dense(call, view) : (tenon_view){0};
-        if (view && !v.data)
-            return tn_no_memory();
-        *to[i] = v.data;
-    }
-    return TENON_OK;
-}
-
 /* input [b, k, h, w], expand_weight [panels, k, TN_PANEL] and expand_bias [c] or none; weight
  * [panels, taps, TN_PANEL], bias [c] or none; gives [b, c, h', w'] and [b, c, 1, 1] */
 tenon_status TN_K(depthwise_convolution)(tn_call *call) {
@@ -440,7 +427,9 @@ tenon_status TN_K(depthwise_convolution)(tn_call *call) {
     memcpy(j.padding, padding, sizeof j.padding);
     tn_activation_read(call->node, 3, &j.expand_activation);
     tn_activation_read(call->node, 12, &j.activation);
-    TN_TRY(read_constants(call, &j));
+    if (!tn_dense_in(call, 1, &j.expand) || !tn_dense_in(call, 2, &j.expand_bias) ||
+        !tn_dense_in(call, 6, &j.weight) || !tn_dense_in(call, 7, &j.bias))
+        return tn_no_memory();
     if (!j.expand)
         j.depth = 0;
     if (means) {

@@ -19,14 +19,14 @@ enum {
     GROUP = 16 /* pixels at a time */
 };
 
-/* Pixels of all images, one after another. */
+/* Pixels of all images, at one distance. */
 typedef struct pixels {
     tn_pixels p;
     int64_t count; /* of one image */
 } pixels;
 
 static inline float *pixel_at(const pixels *p, int64_t i) {
-    return p->p.data + i / p->count * p->p.batch + i % p->count * p->p.pixel;
+    return p->p.data + i * p->p.pixel;
 }
 
 /* Pixels from `i` on, at most `most`, that lie in one image. */
@@ -187,12 +187,8 @@ tenon_status TN_K(scaled_cat)(tn_call *call) {
     if (tenon_view_numel(out) == 0)
         return TENON_OK;
     tenon_view target = begin_parts(call, call->in_count - 2, &j);
-    tenon_view scale = tn_dense(call, tn_call_in(call, 1));
-    tenon_view shift = tn_dense(call, tn_call_in(call, 2));
-    if (!target.data || !scale.data || !shift.data)
+    if (!target.data || !tn_dense_in(call, 1, &j.scale) || !tn_dense_in(call, 2, &j.shift))
         return tn_no_memory();
-    j.scale = scale.data;
-    j.shift = shift.data;
     tn_activation_read(call->node, 3, &j.activation);
     j.bounded = tn_activation_bounds(&j.activation, &j.low, &j.high);
     if (!j.bounded) {

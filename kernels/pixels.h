@@ -25,6 +25,13 @@ static inline tenon_view tn_dense(tn_call *call, const tenon_view *view) {
     return copy;
 }
 
+/* Operand `index` as row-major floats; NULL where there is none. False: memory is out. */
+static inline bool tn_dense_in(tn_call *call, int index, const float **out) {
+    const tenon_view *view = tn_call_in(call, index);
+    *out = view ? tn_dense(call, view).data : NULL;
+    return !view || *out;
+}
+
 /* Whether the channels of a pixel are neighbours, and if `even`, all pixels of all images have one
  * distance, which is then `*distance`. */
 static inline bool tn_view_by_pixels(const tenon_view *view, bool even, int64_t *distance) {

@@ -50,13 +50,6 @@ static void apply(const layer *l, int threads, int64_t rows, const float *from, 
     }
 }
 
-static const float *constant(tn_call *call, int index, bool *missing) {
-    const tenon_view *view = tn_call_in(call, index);
-    tenon_view v = view ? tn_dense(call, view) : (tenon_view){0};
-    *missing |= view && !v.data;
-    return v.data;
-}
-
 /* mean [b, c, 1, 1], weights [panels, in, TN_PANEL], biases or none; gives [b, c', 1, 1]; means
  * and result are float32 or bfloat16 */
 tenon_status TN_K(squeeze_excitation)(tn_call *call) {
@@ -68,10 +61,8 @@ tenon_status TN_K(squeeze_excitation)(tn_call *call) {
     layer two = {.in = one.out, .out = out->shape[1]};
     if (tenon_view_numel(out) == 0)
         return TENON_OK;
-    one.weight = constant(call, 1, &missing);
-    one.bias = constant(call, 2, &missing);
-    two.weight = constant(call, 7, &missing);
-    two.bias = constant(call, 8, &missing);
+    missing |= !tn_dense_in(call, 1, &one.weight) || !tn_dense_in(call, 2, &one.bias) ||
+               !tn_dense_in(call, 7, &two.weight) || !tn_dense_in(call, 8, &two.bias);
     tn_activation_read(call->node, 4, &one.activation);
     tn_activation_read(call->node, 10, &two.activation);
     int64_t middle = panels_of(one.out) * TN_PANEL, end = panels_of(two.out) * TN_PANEL;

@@ -86,10 +86,10 @@ typedef struct tn_map_slot {
     uint64_t hash;
 } tn_map_slot;
 
-static uint64_t hash_text(const char *text) { /* FNV-1a */
+uint64_t tn_hash(const void *bytes, size_t count) {
     uint64_t hash = 14695981039346656037u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
     return hash;
 }
 
@@ -101,7 +101,7 @@ static tn_map_slot *find_slot(const tn_map *map, const char *key, uint64_t hash)
 }
 
 void *tn_map_get(const tn_map *map, const char *key) {
-    return map->capacity ? find_slot(map, key, hash_text(key))->value : NULL;
+    return map->capacity ? find_slot(map, key, tn_hash(key, strlen(key)))->value : NULL;
 }
 
 tenon_status tn_map_put(tn_map *map, const char *key, void *value) {
@@ -116,7 +116,7 @@ tenon_status tn_map_put(tn_map *map, const char *key, void *value) {
         free(map->slots);
         *map = bigger;
     }
-    uint64_t hash = hash_text(key);
+    uint64_t hash = tn_hash(key, strlen(key));
     tn_map_slot *slot = find_slot(map, key, hash);
     if (!slot->key) {
         map->used++;
@@ -131,7 +131,7 @@ void tn_map_remove(tn_map *map, const char *key) {
     if (!map->capacity)
         return;
     size_t mask = map->capacity - 1;
-    size_t hole = (size_t)(find_slot(map, key, hash_text(key)) - map->slots);
+    size_t hole = (size_t)(find_slot(map, key, tn_hash(key, strlen(key))) - map->slots);
     if (!map->slots[hole].key)
         return;
     map->used--;

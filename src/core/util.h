@@ -26,6 +26,9 @@ void tn_arena_reset(tn_arena *arena); /* empty again, keeping its largest block 
  */
 tn_arena tn_arena_fixed(void *memory, size_t size);
 
+/* FNV-1a of 64 bits (Fowler, Noll and Vo). */
+uint64_t tn_hash(const void *bytes, size_t count);
+
 /* Names to pointers. All zero is an empty map. Keys are not copied. */
 typedef struct tn_map {
     struct tn_map_slot *slots;
