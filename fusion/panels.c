@@ -13,20 +13,31 @@ typedef struct panels {
     float *to;
 } panels;
 
+enum { BLOCK = 16 }; /* of a row that are read together: rows often start a power of two apart */
+
 /* The panels' columns are neighbours in memory; taps count before channels. */
 static void pack_some(int64_t begin, int64_t end, void *user) {
     const panels *p = user;
     int64_t k = p->channels * p->taps;
     for (int64_t i = begin; i < end; i++) {
         const float *w = (const float *)p->from->data + i * TN_PANEL * p->row;
-        float *to = p->to + i * k * TN_PANEL, scale[TN_PANEL];
+        float *to = p->to + i * k * TN_PANEL, block[BLOCK][TN_PANEL] = {{0}};
         int64_t left = p->n - i * TN_PANEL, columns = left < TN_PANEL ? left : TN_PANEL;
-        for (int64_t c = 0; c < columns; c++)
-            scale[c] = p->scale ? p->scale[i * TN_PANEL + c] : 1;
-        for (int64_t j = 0; j < p->channels; j++, w += p->channel)
-            for (int64_t tap = 0; tap < p->taps; tap++)
-                for (int64_t c = 0; c < columns; c++)
-                    to[(tap * p->channels + j) * TN_PANEL + c] = w[c * p->row + tap] * scale[c];
+        for (int64_t first = 0; first < k; first += BLOCK) {
+            int64_t count = k - first < BLOCK ? k - first : BLOCK, from[BLOCK], place[BLOCK];
+            for (int64_t e = 0; e < count; e++) {
+                int64_t channel = (first + e) / p->taps, tap = (first + e) % p->taps;
+                from[e] = channel * p->channel + tap;
+                place[e] = (tap * p->channels + channel) * TN_PANEL;
+            }
+            for (int64_t c = 0; c < columns; c++) {
+                float scale = p->scale ? p->scale[i * TN_PANEL + c] : 1;
+                for (int64_t e = 0; e < count; e++)
+                    block[e][c] = w[c * p->row + from[e]] * scale;
+            }
+            for (int64_t e = 0; e < count; e++)
+                memcpy(to + place[e], block[e], sizeof block[e]);
+        }
     }
 }
 

@@ -30,14 +30,6 @@ typedef struct transform {
     const float *scale; /* of each output channel; NULL: none */
 } transform;
 
-static const double g4[6][3] = {{1. / 4, 0, 0},
-                                {-1. / 6, -1. / 6, -1. / 6},
-                                {-1. / 6, 1. / 6, -1. / 6},
-                                {1. / 24, 1. / 12, 1. / 6},
-                                {1. / 24, -1. / 12, 1. / 6},
-                                {0, 0, 1}};
-static const double g2[4][3] = {{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}};
-
 typedef struct weights {
     const transform *t;
     const tenon_view *from;
@@ -49,24 +41,41 @@ enum { PANEL = TN_WINOGRAD_PANEL };
 
 /* The kernels of one input channel and `count` output channels from `first` on, scaled: by tap. */
 static void read_kernels(const weights *w, int64_t first, int64_t count, int64_t c,
-                         double (*numbers)[PANEL]) {
-    const int64_t *strides = w->from->strides;
-    int64_t size = (int64_t)tenon_dtype_size(w->from->dtype);
+                         float (*numbers)[PANEL]) {
+    tenon_dtype dtype = w->from->dtype;
+    size_t size = tenon_dtype_size(dtype);
     for (int64_t k = 0; k < count; k++) {
-        double scale = w->t->scale ? w->t->scale[first + k] : 1;
+        float scale = w->t->scale ? w->t->scale[first + k] : 1;
         const char *from =
-            (const char *)w->from->data + ((first + k) * strides[0] + c * strides[1]) * size;
-        for (int t = 0; t < 9; t++)
-            numbers[t][k] = tn_load_float(from + (t / 3 * strides[2] + t % 3 * strides[3]) * size,
-                                          w->from->dtype) *
-                            scale;
+            (const char *)w->from->data + ((first + k) * w->in + c) * 9 * (int64_t)size;
+        for (size_t t = 0; t < 9; t++)
+            numbers[t][k] =
+                scale * (dtype == TENON_FLOAT32 ? ((const float *)from)[t]
+                                                : (float)tn_load_float(from + t * size, dtype));
     }
 }
 
-/* to = sum of g[t] from[t * step] over three of them. */
-static void combine(const double *g, double (*from)[PANEL], int step, double *to) {
-    for (int k = 0; k < PANEL; k++)
-        to[k] = g[0] * from[0][k] + g[1] * from[step][k] + g[2] * from[2 * step][k];
+/* to[i * step] = G[i] (a, b, c), where points that are each other's negatives share their terms. */
+static void transform_three(int n, const float *a, const float *b, const float *c, float *to,
+                            int64_t step) {
+    for (int k = 0; k < PANEL; k++, to++) {
+        if (n == 6) {
+            float even = (a[k] + c[k]) * (-1.f / 6), odd = b[k] * (1.f / 6);
+            float even2 = a[k] * (1.f / 24) + c[k] * (1.f / 6), odd2 = b[k] * (1.f / 12);
+            to[0] = a[k] * .25f;
+            to[step] = even - odd;
+            to[2 * step] = even + odd;
+            to[3 * step] = even2 + odd2;
+            to[4 * step] = even2 - odd2;
+            to[5 * step] = c[k];
+        } else {
+            float even = (a[k] + c[k]) * .5f, odd = b[k] * .5f;
+            to[0] = a[k];
+            to[step] = even + odd;
+            to[2 * step] = even - odd;
+            to[3 * step] = c[k];
+        }
+    }
 }
 
 /* u = G w G^T of what one input channel gives to one panel, for each of these pairs: each line of
@@ -74,24 +83,18 @@ static void combine(const double *g, double (*from)[PANEL], int step, double *to
 static void transform_panels(int64_t begin, int64_t end, void *user) {
     const weights *w = user;
     int n = w->t->n;
-    const double(*g)[3] = n == 6 ? g4 : g2;
     int64_t place = w->panels * w->in * PANEL;
     for (int64_t i = begin; i < end; i++) {
         int64_t panel = i / w->in, c = i % w->in;
         int64_t group = panel / w->panels, first = panel % w->panels * PANEL;
         int64_t count = w->channels - first < PANEL ? w->channels - first : PANEL;
         float *to = w->u + group * n * n * place + (first * w->in + c * PANEL);
-        double numbers[9][PANEL] = {{0}}, rows[3][PANEL], sum[PANEL];
+        float numbers[9][PANEL] = {{0}}, rows[6][3][PANEL];
         read_kernels(w, group * w->channels + first, count, c, numbers);
-        for (int y = 0; y < n; y++) {
-            for (int x = 0; x < 3; x++)
-                combine(g[y], numbers + x, 3, rows[x]);
-            for (int x = 0; x < n; x++, to += place) {
-                combine(g[x], rows, 1, sum);
-                for (int k = 0; k < PANEL; k++)
-                    to[k] = (float)sum[k];
-            }
-        }
+        for (int x = 0; x < 3; x++)
+            transform_three(n, numbers[x], numbers[3 + x], numbers[6 + x], rows[0][x], 3 * PANEL);
+        for (int y = 0; y < n; y++, to += n * place)
+            transform_three(n, rows[y][0], rows[y][1], rows[y][2], to, place);
     }
 }
 
