@@ -146,8 +146,10 @@ class Writer:
     def value(self, x, tensors):
         if isinstance(x, torch.Tensor):
             return self.tensor(x, tensors)
-        if x is None or isinstance(x, (torch.device, torch.layout)):
+        if x is None or isinstance(x, torch.layout):
             return {"n": 1}
+        if isinstance(x, torch.device):
+            return {"s": str(x)}
         if isinstance(x, bool):
             return {"b": int(x)}
         if isinstance(x, int):
