@@ -224,20 +224,33 @@ static const tn_op *functional_op(const tenon_node *node) {
     }
 }
 
-static tenon_status make_functional(pass *p, tenon_node *node, tenon_value **out) {
+/* The place among the node's uses of argument `index`, or -1 when that is no tensor. */
+static int use_of(const tenon_node *node, int index) {
+    for (int i = 0; i < node->use_count; i++)
+        if (node->uses[i].slot == &node->args[index])
+            return i;
+    return -1;
+}
+
+/* The argument that is written: the first one, or `out`, which the functional op does not take. */
+static int written_arg(const tn_op *op) {
+    int index = 0;
+    while (!op->params[index].written)
+        index++;
+    return index;
+}
+
+static tenon_status make_functional(pass *p, tenon_node *node, int written, tenon_value **out) {
     const tn_op *op = functional_op(node);
-    for (int i = 0; i < node->op->param_count; i++)
-        if (node->op->params[i].written != (i == 0))
-            return tn_pass_refuse(
-                node, "only ops that write their first argument can be made functional");
-    if (!op || node->output_count != 1 || !tn_arg_value(node, 0))
+    if (!op || node->output_count != 1)
         return tn_pass_refuse(node, "there is no op that gives what it writes");
     tenon_arg args[64];
-    int count = node->op->param_count < op->param_count ? node->op->param_count : op->param_count;
-    if (count > 62)
+    int count = 0;
+    if (op->param_count > 62)
         return tn_pass_refuse(node, "it has too many arguments");
-    for (int i = 0; i < count; i++)
-        args[i] = node->args[i];
+    for (int i = 0; i < node->op->param_count && count < op->param_count; i++)
+        if (i == 0 || i != written)
+            args[count++] = node->args[i];
     if (node->op->id == TN_OP_zero_)
         args[count++] = tenon_arg_int(0);
     tenon_node *made;
@@ -276,18 +289,49 @@ static bool may_need_cast(const tenon_node *node, tenon_dtype target) {
     return false;
 }
 
+/* Ops that give other values than those they write: their functional form gives the written ones
+ * behind them. */
+static tenon_status visit_updates(pass *p, tenon_node *node) {
+    const tn_op *op = node->op->functional;
+    tenon_node *made;
+    TN_TRY(tn_graph_add(p->graph, node, op, node->name, node->args, op->param_count, -1, &made));
+    tenon_node_copy_source(made, node);
+    for (int i = 0; i < node->output_count; i++) {
+        tn_value_adopt(made->outputs[i], node->outputs[i]);
+        add_root(p, node->outputs[i], TN_DENSE_UNKNOWN)->now = made->outputs[i];
+    }
+    for (int i = 0, next = node->output_count; i < node->op->param_count; i++) {
+        if (!node->op->params[i].written)
+            continue;
+        int use = use_of(node, i);
+        tenon_value *now = made->outputs[next++];
+        if (use < 0 || p->ids[use] < 0)
+            return tn_pass_refuse(node, "it has no tensor to write to");
+        tn_value_adopt(now, p->a[p->ids[use]].now);
+        write_to(p, p->ids[use], now);
+    }
+    return TENON_OK;
+}
+
 static tenon_status visit_inplace(pass *p, tenon_node *node) {
-    if (node->use_count == 0 || p->ids[0] < 0 || tn_arg_value(node, 0) != node->uses[0].value)
+    if (!node->op->returns[0].written)
+        return visit_updates(p, node);
+    int written = written_arg(node->op), use = use_of(node, written);
+    if (use < 0 || p->ids[use] < 0)
         return tn_pass_refuse(node, "it has no tensor to write to");
-    int32_t self = p->ids[0];
+    int32_t self = p->ids[use];
     tenon_value *now = NULL, *output, *target = p->a[self].now;
-    TN_TRY(make_functional(p, node, &now));
+    if (node->op->id == TN_OP_resize_ && p->a[self].dense != TN_DENSE_YES)
+        return tn_pass_refuse(node,
+                              "the order of the elements in memory, which it takes, is not known");
+    TN_TRY(make_functional(p, node, written, &now));
     output = node->outputs[0];
     add_root(p, output, TN_DENSE_UNKNOWN);
     if (now->node->op->kind ==
         TN_OP_VIEW) { /* squeeze_, t_, ...: the same memory, seen differently */
         tn_value_adopt(now, output);
-        add_view(p, output, self, now->node, TN_DENSE_UNKNOWN);
+        bool dense = node->op->id == TN_OP_resize_;
+        add_view(p, output, self, now->node, dense ? TN_DENSE_YES : TN_DENSE_UNKNOWN);
         p->a[output->id].now = now;
         p->a[self].same = output->id;
         return TENON_OK;

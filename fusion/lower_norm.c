@@ -25,6 +25,58 @@ tenon_status tn_lower_batch_norm(tenon_node *node, tenon_value **with) {
                    TN_ARGS(a[0], a[1], a[2], a[3], a[4], a[6], a[7]));
 }
 
+/* What a running statistic becomes:  (1 - momentum) * running + momentum * batch */
+static tenon_status moved(tenon_node *node, int index, tenon_value *batch, tenon_value **out) {
+    double momentum = tn_arg_float(node, 6, 0);
+    tenon_value *kept;
+    TN_TRY(tn_emit(node, TN_OP_mul_Tensor, &kept, TN_ARGS(node->args[index], FLT(1 - momentum))));
+    TN_TRY(tn_emit(node, TN_OP_mul_Tensor, &batch, TN_ARGS(VAL(batch), FLT(momentum))));
+    return tn_emit(node, TN_OP_add_Tensor, out, TN_ARGS(VAL(kept), VAL(batch)));
+}
+
+/* The mean and unbiased variance of each channel go into the running ones. */
+static tenon_status move_statistics(tenon_node *node, tenon_value **with) {
+    tenon_value *x = tn_arg_value(node, 0), *running = tn_arg_value(node, 3), *mean, *variance;
+    int64_t dims[TENON_MAX_RANK];
+    tenon_arg items[TENON_MAX_RANK];
+    for (int d = 1; d < x->rank; d++)
+        dims[d - 1] = d == 1 ? 0 : d;
+    const tenon_arg list = tn_ints(items, dims, x->rank - 1);
+    TN_TRY(tn_emit_cast(node, x, running->dtype, &x));
+    TN_TRY(tn_emit(node, TN_OP_mean_dim, &mean, TN_ARGS(VAL(x), list)));
+    TN_TRY(tn_emit(node, TN_OP_var_correction, &variance, TN_ARGS(VAL(x), list, INT(1))));
+    TN_TRY(moved(node, 3, mean, &with[3]));
+    return moved(node, 4, variance, &with[4]);
+}
+
+/* native_batch_norm, and _native_batch_norm_legit_functional, which gives the running statistics
+ * too. */
+tenon_status tn_lower_batch_norm_legit(tenon_node *node, tenon_value **with) {
+    const tenon_arg *a = node->args;
+    const tenon_value *x = tn_arg_value(node, 0), *running = tn_arg_value(node, 3);
+    bool gives = node->output_count == 5;
+    if (tn_arg_bool(node, 5)) {
+        if (!gives && running)
+            return tn_pass_refuse(node,
+                                  "batch norm in training changes its running statistics; export "
+                                  "the model after eval()");
+        if (gives && (x->rank < 2 || running->dtype == TENON_DTYPE_NONE))
+            return TENON_OK;
+        TN_TRY(tn_emit(node, TN_OP_native_batch_norm_legit_no_stats, with,
+                       TN_ARGS(a[0], a[1], a[2], BOO(true), a[6], a[7])));
+        if (gives)
+            TN_TRY(move_statistics(node, with));
+    } else {
+        TN_TRY(tn_emit(node, TN_OP_native_batch_norm_legit_no_training, with,
+                       TN_ARGS(a[0], a[1], a[2], a[3], a[4], a[6], a[7])));
+        for (int i = 3; i < node->output_count; i++)
+            with[i] = tn_arg_value(node, i);
+    }
+    with[1] = with[0]->node->outputs[1];
+    with[2] = with[0]->node->outputs[2];
+    return TENON_OK;
+}
+
 tenon_status tn_lower_layer_norm(tenon_node *node, tenon_value **with) {
     const tenon_arg *a = node->args;
     return tn_emit(node, TN_OP_native_layer_norm, with, TN_ARGS(a[0], a[1], a[2], a[3], a[4]));

@@ -68,3 +68,31 @@ tenon_status TN_K(cdist)(tn_call *call) {
     TN_K(store_view)(class, out, to, call->threads);
     return TENON_OK;
 }
+
+tenon_status TN_K(pdist)(tn_call *call) {
+    const tenon_view *in = &call->in[0], *out = &call->out[0];
+    tn_class class = tn_class_of(out->dtype);
+    double p = tn_arg_float(call->node, 1, 2);
+    int64_t rows = in->shape[0], n = in->shape[1], count = tenon_view_numel(out);
+    if (count == 0)
+        return TENON_OK;
+    const char *x = TN_K(packed)(call, class, in);
+    char *to = tn_call_scratch(call, (size_t)count * tn_class_size(class));
+    if (!x || !to)
+        return tn_no_memory();
+#pragma omp parallel for schedule(dynamic) \
+    num_threads(call->threads) if (count * n > TN_PARALLEL_WORK)
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t at = i * rows - i * (i + 1) / 2; /* pairs before row i's */
+        for (int64_t j = i + 1; j < rows; j++, at++) {
+            if (class == TN_CLASS_F32)
+                ((float *)to)[at] =
+                    distance_f32((const float *)x + i * n, (const float *)x + j * n, n, p);
+            else
+                ((double *)to)[at] =
+                    distance_f64((const double *)x + i * n, (const double *)x + j * n, n, p);
+        }
+    }
+    TN_K(store_view)(class, out, to, call->threads);
+    return TENON_OK;
+}

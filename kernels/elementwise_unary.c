@@ -170,6 +170,7 @@ static const unary table[TN_OP_COUNT] = {
     [TN_OP_reciprocal] = ROW(reciprocal, 1),
     [TN_OP_round] = ROW(round, 1),
     [TN_OP_round_decimals] = ROW(round_decimals, 2),
+    [TN_OP_special_round] = ROW(round_decimals, 2),
     [TN_OP_rsqrt] = ROW(rsqrt, 2),
     [TN_OP_sigmoid] = ROW(sigmoid, 4),
     [TN_OP_sign] = ROW_INT(sign, 1),
@@ -265,6 +266,7 @@ static void set_numbers(tn_elem_numbers *p, const tenon_node *node, tenon_dtype 
         p->f[0] = tn_arg_float(node, 1, -INFINITY);
         p->f[1] = tn_arg_is_none(node, 1) ? INFINITY : 1 - p->f[0];
         break;
+    case TN_OP_special_round:
     case TN_OP_round_decimals:
         p->f[0] = pow(10, fabs((double)tn_arg_int(node, 1, 0)));
         p->f[1] = tn_arg_int(node, 1, 0) < 0;

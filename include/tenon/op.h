@@ -18,9 +18,14 @@ typedef struct tenon_op_info {
     bool has_kernel;    /* a kernel, Tenon's or a registered one, computes it */
     bool is_registered; /* by tenon_op_register */
     const char *onednn; /* the oneDNN Graph ops that it maps to, such as "MatMul"; "" when none */
+    const char
+        *alias_of;       /* the op of which `name` is a second name, which graphs then hold; NULL */
+    const char *refused; /* why no graph holds it; NULL for all others. `name` is then without
+                            overload, and may hold * for any characters; `schema` is "" */
 } tenon_op_info;
 
-/* How many ops there are, registered ones included. Thread-safe. */
+/* How many ops there are: those of the table, second names, those that are refused, and registered
+ * ones. Thread-safe. */
 TENON_API int tenon_op_count(void);
 
 /* Facts of the op at `index`; false past the end. The strings live as long as the process.
@@ -28,7 +33,7 @@ TENON_API int tenon_op_count(void);
 TENON_API bool tenon_op_get(int index, tenon_op_info *info);
 
 /* Facts of the op of that name ("aten.relu" and "aten.relu.default" are the same); false when there
- * is none. Thread-safe. */
+ * is none. Of one that is refused `name` is the pointer given. Thread-safe. */
 TENON_API bool tenon_op_find(const char *name, tenon_op_info *info);
 
 /* ---- Ops of your own

@@ -4,21 +4,24 @@
 #include <string.h>
 
 static const char *kind_of(const tenon_op_info *info) {
-    return info->is_registered ? "registered"
-           : info->is_view     ? "view"
-           : info->is_inplace  ? "in place"
-           : info->is_lowered  ? "rewritten"
-           : info->has_kernel  ? "kernel"
-                               : "symbolic";
+    return info->refused         ? "refused"
+           : info->alias_of      ? "second"
+           : info->is_registered ? "registered"
+           : info->is_view       ? "view"
+           : info->is_inplace    ? "in place"
+           : info->is_lowered    ? "rewritten"
+           : info->has_kernel    ? "kernel"
+                                 : "symbolic";
 }
 
-static const char about[] =
-    "Lists the operators that Tenon knows, or those whose name contains "
-    "TEXT: how each runs (a kernel of Tenon's; a\n"
-    "view, which shares memory; rewritten by a pass into others; in place, "
-    "which a pass turns into the plain operator;\n"
-    "symbolic, which is a number once sizes are known; registered by a plugin) and the oneDNN "
-    "Graph operators that it maps to.";
+static const char about[] = "Lists the operators that Tenon knows, or those whose name contains "
+                            "TEXT: how each runs (a kernel of Tenon's; a\n"
+                            "view, which shares memory; rewritten by a pass into others; in place, "
+                            "which a pass turns into the plain operator;\n"
+                            "symbolic, which is a number once sizes are known; registered by a "
+                            "plugin; a second name of another; refused, so that\n"
+                            "no model may hold it) and the oneDNN Graph operators that it maps to, "
+                            "its first name, or why it is refused.";
 
 int cli_ops(int argc, const char **argv) {
     const char *text = NULL;
@@ -37,8 +40,12 @@ int cli_ops(int argc, const char **argv) {
         if (text && !strstr(info.name, text))
             continue;
         shown++;
-        printf("%-52s %-10s %s\n", info.name, kind_of(&info), *info.onednn ? info.onednn : "-");
-        if (schemas)
+        const char *more = info.refused    ? info.refused
+                           : info.alias_of ? info.alias_of
+                           : *info.onednn  ? info.onednn
+                                           : "-";
+        printf("%-52s %-10s %s\n", info.name, kind_of(&info), more);
+        if (schemas && *info.schema)
             printf("    %s\n", info.schema);
     }
     if (code == CLI_OK && shown == 0)

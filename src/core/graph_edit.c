@@ -12,6 +12,9 @@ static tenon_status add_by_name(tenon_graph *graph, tenon_node *before, const ch
                                 const char *name, const tenon_arg *args, int count,
                                 tenon_node **out) {
     const tn_op *found = tn_op_find(op);
+    if (!found && tn_op_refused(op))
+        return tn_fail(TENON_UNSUPPORTED, "%s%s%s%s: %s", name ? "node '" : "", name ? name : "",
+                       name ? "': " : "", op, tn_op_refused(op));
     if (!found)
         return tn_fail(TENON_UNKNOWN_OP, "%s%s%sthere is no operator '%s'", name ? "node '" : "",
                        name ? name : "", name ? "': " : "", op);

@@ -42,6 +42,45 @@ tenon_status tn_infer_embedding(tn_infer *infer) {
     return TENON_OK;
 }
 
+/* Sums, means or maxima of the rows of a bag; then, for each index, the bag that it is in, and for
+ * each bag how many rows it has and where its maxima are. As PyTorch has it, the first of these is
+ * empty where a sum needs it not, and the others are zeros of the size of the offsets. */
+tenon_status tn_infer_embedding_bag(tn_infer *infer) {
+    tn_meta weight, index, offsets, scale, *out = infer->out;
+    TN_TRY(tn_need_tensor(infer, 0, &weight));
+    TN_TRY(tn_need_float(infer, weight.dtype));
+    TN_TRY(need_index(infer, 1, &index));
+    TN_TRY(need_index(infer, 2, &offsets));
+    int64_t mode = tn_arg_int(infer->node, 4, 0);
+    bool last = tn_arg_bool(infer->node, 7), scaled = !tn_arg_is_none(infer->node, 6);
+    if (weight.rank != 2 || index.rank != 1 || offsets.rank != 1)
+        return tn_infer_fail(infer, "needs a weight of 2 dimensions, indices and offsets of one");
+    if (mode < 0 || mode > 2)
+        return tn_infer_fail(infer, "mode %lld is not 0 (sum), 1 (mean) or 2 (max)",
+                             (long long)mode);
+    if (last && offsets.shape[0] < 1)
+        return tn_infer_fail(infer, "needs an offset at least with include_last_offset");
+    if (scaled) {
+        TN_TRY(tn_need_tensor(infer, 6, &scale));
+        TN_TRY(need_same_dtype(infer, weight.dtype, scale.dtype, "'per_sample_weights'"));
+        if (mode != 0 || scale.rank != 1 || scale.shape[0] != index.shape[0])
+            return tn_infer_fail(infer, "takes weights of samples for sums only, one an index");
+    }
+    int64_t bags = offsets.shape[0] - last;
+    tenon_dtype whole =
+        index.dtype == TENON_INT32 && offsets.dtype == TENON_INT32 ? TENON_INT32 : TENON_INT64;
+    int64_t padding = infer->op->param_count > 8 ? tn_arg_int(infer->node, 8, -1) : -1;
+    bool plain = mode == 0 && padding < 0 && weight.dtype != TENON_FLOAT64;
+    bool forward_only = infer->op->id == TN_OP__embedding_bag_forward_only;
+    out[0] = (tn_meta){weight.dtype, 2, {bags, weight.shape[1]}};
+    out[1] = (tn_meta){whole, 1, {plain ? 0 : index.shape[0]}};
+    out[2] = (tn_meta){whole, 1, {mode == 0 && forward_only ? offsets.shape[0] : bags}};
+    out[3] = out[2];
+    if (mode == 2)
+        out[3] = (tn_meta){whole, 2, {bags, weight.shape[1]}};
+    return TENON_OK;
+}
+
 tenon_status tn_infer_index_select(tn_infer *infer) {
     tn_meta self, index;
     int dim;

@@ -275,6 +275,20 @@ tenon_status tn_infer_cdist(tn_infer *infer) {
     return TENON_OK;
 }
 
+/* The distances between all pairs of rows. */
+tenon_status tn_infer_pdist(tn_infer *infer) {
+    tn_meta in, *out = &infer->out[0];
+    if (!tn_infer_in(infer, 0, &in) || in.rank != 2 || !tn_dtype_is_float(in.dtype))
+        return tn_infer_fail(infer, "needs a floating-point matrix");
+    if (!(tn_arg_float(infer->node, 1, 2) >= 0))
+        return tn_infer_fail(infer, "needs p of at least 0");
+    int64_t n = in.shape[0], even = n & 1 ? (n - 1) / 2 : n / 2, pairs;
+    if (!tn_mul(even, n & 1 ? n : n - 1, &pairs))
+        return tn_infer_fail(infer, "has too many pairs");
+    *out = (tn_meta){in.dtype, 1, {n > 0 ? pairs : 0}};
+    return TENON_OK;
+}
+
 /* The weight is packed (core/packed.h). */
 tenon_status tn_infer_packed_linear(tn_infer *infer) {
     tn_meta in, weight, bias, residual, *out = &infer->out[0];

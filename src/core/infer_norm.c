@@ -119,3 +119,27 @@ tenon_status tn_infer_native_batch_norm(tn_infer *infer) {
     infer->out[1] = infer->out[2] = in;
     return TENON_OK;
 }
+
+/* In training the statistics are those of the batch, else empty; the running ones follow. */
+tenon_status tn_infer_batch_norm_legit(tn_infer *infer) {
+    tn_meta in, running;
+    bool training = tn_arg_bool(infer->node, 5);
+    TN_TRY(tn_need_tensor(infer, 0, &in));
+    TN_TRY(tn_need_float(infer, in.dtype));
+    if (in.rank < 2)
+        return tn_infer_fail(infer, "needs an input of at least 2 dimensions");
+    for (int i = 1; i <= 4; i++)
+        TN_TRY(need_shape(infer, i, 1, &in.shape[1]));
+    if (!training && (tn_arg_is_none(infer->node, 3) || tn_arg_is_none(infer->node, 4)))
+        return tn_infer_fail(infer, "needs running statistics, or training = true");
+    infer->out[0] = in;
+    in.dtype = stat_dtype(infer, in.dtype, 1, 4);
+    in.rank = 1;
+    in.shape[0] = training ? in.shape[1] : 0;
+    infer->out[1] = infer->out[2] = in;
+    for (int i = 3; i < infer->out_count; i++) {
+        TN_TRY(tn_need_tensor(infer, i, &running));
+        infer->out[i] = running;
+    }
+    return TENON_OK;
+}

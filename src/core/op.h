@@ -93,6 +93,8 @@ enum tn_op_id {
  * there is none. */
 const tn_op *tn_op_find(const char *name);
 const tn_op *tn_op_by_id(int id);
+/* Why no graph may hold the op of that name; NULL when it is not among those that are refused. */
+const char *tn_op_refused(const char *name);
 /* Among registered ops (op_user.c); NULL when there is none. */
 const tn_op *tn_user_op_find(const char *name);
 const tn_op *tn_user_op_get(int index);

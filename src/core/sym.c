@@ -182,6 +182,22 @@ tenon_status tn_sym_unary(const tenon_node *node, const tenon_arg *args, const t
     return TENON_OK;
 }
 
+/* A graph's values are row-major, whatever strides a plan gives them; so are those of channels-last
+ * memory when only one of their dimensions after the batch is larger than 1. */
+static bool is_contiguous(const tenon_value *tensor, int64_t format) {
+    int64_t strides[TENON_MAX_RANK], want[TENON_MAX_RANK];
+    if (format != 2 && format != 3) /* c10::MemoryFormat: channels last, channels last 3d */
+        return true;
+    if (tensor->rank != (format == 2 ? 4 : 5))
+        return false;
+    tn_contiguous_strides(tensor->rank, tensor->shape, strides);
+    tn_channels_last_strides(tensor->rank, tensor->shape, want);
+    for (int d = 0; d < tensor->rank; d++)
+        if (tensor->shape[d] != 1 && strides[d] != want[d])
+            return false;
+    return true;
+}
+
 tenon_status tn_sym_size(const tenon_node *node, const tenon_arg *args, const tenon_value *tensor,
                          tenon_arg *out) {
     if (!tensor)
@@ -193,6 +209,11 @@ tenon_status tn_sym_size(const tenon_node *node, const tenon_arg *args, const te
     }
     if (node->op->id == TN_OP_sym_storage_offset) {
         *out = tenon_arg_int(0);
+        return TENON_OK;
+    }
+    if (node->op->id == TN_OP_sym_is_contiguous) {
+        *out =
+            tenon_arg_bool(is_contiguous(tensor, args[1].kind == TENON_ARG_INT ? args[1].as.i : 0));
         return TENON_OK;
     }
     if (args[1].kind != TENON_ARG_INT)

@@ -483,6 +483,8 @@ static tenon_status read_node(parser *p) {
     TN_TRY(read_targets(p, &targets, &count));
     TN_TRY(tn_lex_word(&p->lex, "an operator or a statement", &name));
     const tn_op *op = tn_op_find(name);
+    if (!op && tn_op_refused(name))
+        return tn_lex_fail(&p->lex, TENON_UNSUPPORTED, "%s: %s", name, tn_op_refused(name));
     if (!op)
         return tn_lex_fail(&p->lex, TENON_UNKNOWN_OP, "unknown operator '%s'", name);
     TN_TRY(tn_lex_expect(&p->lex, "("));

@@ -5,8 +5,12 @@
 
 /* ---- The same shape ---- */
 
+/* That of the first argument, or of the one that is written. */
 tenon_status tn_infer_same(tn_infer *infer) {
-    tn_infer_in(infer, 0, &infer->out[0]);
+    int index = 0;
+    while (index < infer->op->param_count && !infer->op->params[index].written)
+        index++;
+    tn_infer_in(infer, index < infer->op->param_count ? index : 0, &infer->out[0]);
     return TENON_OK;
 }
 
@@ -347,5 +351,30 @@ bool tn_view_as_strided(const tenon_node *node, int index, const tenon_view *in,
         tn_arg_ints(node, 2, out->strides, TENON_MAX_RANK) != out->rank)
         return false;
     tn_view_shift(out, tn_arg_int(node, 3, 0));
+    return true;
+}
+
+/* ---- resize: the first elements in another shape ---- */
+
+tenon_status tn_infer_resize(tn_infer *infer) {
+    tn_meta in, *out = &infer->out[0];
+    int64_t size[TENON_MAX_RANK];
+    int rank;
+    TN_TRY(tn_view_sizes(infer, 1, size, &rank));
+    tn_infer_in(infer, 0, &in);
+    *out = (tn_meta){in.dtype, rank, {0}};
+    memcpy(out->shape, size, (size_t)rank * sizeof *size);
+    int64_t wanted = tn_numel(rank, size), there = tn_numel(in.rank, in.shape);
+    if (wanted < 0 || wanted > there)
+        return tn_infer_fail(infer, "would have %lld elements of %lld: the others have no values",
+                             (long long)wanted, (long long)there);
+    return TENON_OK;
+}
+
+bool tn_view_resize(const tenon_node *node, int index, const tenon_view *in, tenon_view *out) {
+    (void)node, (void)index;
+    if (!tenon_view_is_contiguous(in))
+        return false;
+    tn_contiguous_strides(out->rank, out->shape, out->strides);
     return true;
 }

@@ -351,6 +351,8 @@ static tenon_status read_node(reader *r, const cJSON *item) {
     name = tn_json_string(tn_json_get(item, "name"));
     const tn_op *op = tn_op_find(op_name);
     r->place = name ? name : op_name;
+    if (!op && tn_op_refused(op_name))
+        return fail(r, TENON_UNSUPPORTED, "%.100s: %s", op_name, tn_op_refused(op_name));
     if (!op)
         return fail(r, TENON_UNKNOWN_OP, "unknown operator '%.100s'", op_name);
     tenon_arg *args = tn_arena_array(&r->scratch, (size_t)op->param_count + 1, sizeof *args);

@@ -44,17 +44,6 @@ static bool base_is_one_of(const char *op, const char *const *names, int count) 
     return false;
 }
 
-static tenon_status refuse_random(const tn_pt2 *pt2) {
-    static const char *const names[] = {"rand",    "rand_like",    "randn",           "randn_like",
-                                        "randint", "randint_like", "randperm",        "bernoulli",
-                                        "normal",  "uniform",      "multinomial",     "exponential",
-                                        "poisson", "cauchy",       "geometric",       "log_normal",
-                                        "random",  "binomial",     "rrelu_with_noise"};
-    if (strncmp(pt2->op, "aten.", 5) == 0 && base_is_one_of(pt2->op, names, TN_COUNT(names)))
-        return tn_pt2_fail(pt2, TENON_UNSUPPORTED, "random numbers are not supported");
-    return TENON_OK;
-}
-
 /* Dropout in training draws random numbers too. */
 static tenon_status refuse_training(const tn_pt2 *pt2, const tn_op *op, const tenon_arg *args) {
     static const char *const dropouts[] = {"dropout", "alpha_dropout", "feature_dropout",
@@ -291,11 +280,13 @@ static tenon_status read_node(tn_pt2 *pt2, tn_pt2_scope *scope, const cJSON *ite
     }
     if (!pt2->node)
         pt2->node = "";
-    TN_TRY(refuse_random(pt2));
+    const tn_op *op = tn_op_find(pt2->op);
+    const char *refused = op ? NULL : tn_op_refused(pt2->op);
+    if (refused)
+        return tn_pt2_fail(pt2, TENON_UNSUPPORTED, "%s", refused);
     TN_TRY(check_outputs(pt2, scope, tn_json_get(item, "outputs")));
     if (tn_pt2_is_higher_order(target))
         return tn_pt2_higher_order(pt2, scope, item, target);
-    const tn_op *op = tn_op_find(pt2->op);
     if (!op)
         return tn_pt2_fail(pt2, TENON_UNKNOWN_OP,
                            "unknown operator (saving program.run_decompositions() may replace it)");

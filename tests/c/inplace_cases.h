@@ -10,6 +10,35 @@ typedef struct inplace_case {
 } inplace_case;
 
 static const inplace_case inplace_cases[] = {
+    {"resize",
+     "graph g { const %x: float32[2, 3] = {0.0, 1.0, 2.0, 3.0, 4.0, 5.0}\n"
+     "%c = aten.mul.Tensor(%x, 1.0)\n"
+     "%r = aten.resize_(%c, [2, 2])\n"
+     "%y = aten.mul.Tensor(%r, 2.0)\n"
+     "%s = aten.resize_(%c, [3])\n"
+     "output \"0\" = %y\noutput \"1\" = %c }\n",
+     7,
+     {0, 2, 4, 6, 0, 1, 2}},
+    {"out",
+     "graph g { const %a: float32[2, 2] = {1.0, -2.0, 0.5, 3.0}\n"
+     "const %b: float32[2] = {2.0, -1.0}\n"
+     "%o = aten.ones([2, 2])\n"
+     "%v = aten.t(%o)\n"
+     "%w = aten.atan2.out(%a, %b, out=%v)\n"
+     "output \"0\" = %o\noutput \"1\" = %w }\n",
+     8,
+     {0.46364760398864746, 0.244978666305542, -2.0344438552856445, 1.8925468921661377,
+      0.46364760398864746, -2.0344438552856445, 0.244978666305542, 1.8925468921661377}},
+    {"batch_norm",
+     "graph g { const %x: float32[3, 2] = {1.0, 2.0, 3.0, 5.0, -1.0, 0.5}\n"
+     "const %w: float32[2] = {1.0, 2.0}\n"
+     "const %m: float32[2] = {0.5, -1.0}\nconst %v: float32[2] = {1.0, 2.0}\n"
+     "%mean = aten.mul.Tensor(%m, 1.0)\n%var = aten.mul.Tensor(%v, 1.0)\n"
+     "%y, %a, %b = aten._native_batch_norm_legit(%x, %w, none, %mean, %var, true, 0.25, 1e-05)\n"
+     "%z = aten.relu_(%y)\n"
+     "output \"0\" = %y\noutput \"1\" = %a\noutput \"2\" = %mean\noutput \"3\" = %var }\n",
+     12,
+     {0, 0, 1.2247425317764282, 2.6726086139678955, 0, 0, 1, 2.5, 0.625, -0.125, 1.75, 2.8125}},
     {"view",
      "graph g { const %x: float32[2, 3] = {1.0, -0.875, -0.375, 1.0, -1.875, 1.25}\n"
      "%c = aten.mul.Tensor(%x, 1.0)\n"

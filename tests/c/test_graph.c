@@ -155,15 +155,15 @@ START_TEST(reshapes_without_copies) {
 END_TEST
 
 START_TEST(lists_every_op) {
-    ck_assert_int_eq(tenon_op_count(), TN_OP_COUNT);
+    ck_assert_int_gt(tenon_op_count(), TN_OP_COUNT);
     tenon_op_info info, again;
-    for (int i = 0; i < tenon_op_count(); i++) {
+    for (int i = 0; i < TN_OP_COUNT; i++) {
         ck_assert(tenon_op_get(i, &info));
         ck_assert(tenon_op_find(info.name, &again));
         ck_assert_str_eq(info.schema, again.schema);
         ck_assert_int_eq(tn_op_by_id(i)->id, i);
     }
-    ck_assert(!tenon_op_get(TN_OP_COUNT, &info));
+    ck_assert(!tenon_op_get(tenon_op_count(), &info));
     ck_assert(!tenon_op_find("aten.nothing_such", &info));
     ck_assert_ptr_eq(tn_op_find("aten::view"), tn_op_find("aten.view.default"));
 }

@@ -292,7 +292,12 @@ START_TEST(refuses_bad_programs) {
          "node 'matmul' (aten.matmull.default): unknown operator"},
         {MODEL, "torch.ops.aten.matmul.default", "torch.ops.higher_order.map_impl",
          TENON_UNSUPPORTED,
-         "node 'matmul' (higher_order.map_impl): the higher-order operator 'map_impl'"},
+         "node 'matmul' (higher_order.map_impl): runs a graph once for each slice"},
+        {MODEL, "torch.ops.aten.matmul.default", "torch.ops.higher_order.flex_attention",
+         TENON_UNSUPPORTED, "the higher-order operator 'flex_attention'"},
+        {MODEL, "aten.matmul.default", "aten.convolution_backward.default", TENON_UNSUPPORTED,
+         "node 'matmul' (aten.convolution_backward.default): computes gradients, which an "
+         "inference graph does not hold"},
         {MODEL, "torch.ops.aten.matmul.default", "torch.ops.aten.randn_like.default",
          TENON_UNSUPPORTED, "random numbers"},
         {MODEL, "\"name\": \"self\"", "\"name\": \"selv\"", TENON_INVALID_FILE,

@@ -237,6 +237,30 @@ def searches(g):
     g.error("aten.searchsorted.Tensor", rows, look, sorter=index([3, 1, 0], [2, 1, 0]))
 
 
+def bags(g):
+    weight, places = g.randn(10, 3), index(1, 2, 4, 5, 4, 3, 9, 0)
+    starts = index(0, 3, 3, 6)
+    for op in ("_embedding_bag", "_embedding_bag_forward_only"):
+        for mode in (0, 1, 2):
+            for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+                g.case("aten." + op, weight.to(dtype), places, starts, False, mode)
+                g.case("aten." + op, weight.to(dtype), places, starts, False, mode, padding_idx=4)
+            g.case("aten." + op, weight, places, index(0, 3, 3, 8), False, mode, include_last_offset=True)
+            g.case("aten." + op, weight, places.int(), starts.int(), False, mode, padding_idx=4)
+            g.case("aten." + op, g.randn(3, 10).t(), places, starts, False, mode, padding_idx=0)
+            g.case("aten." + op, weight, torch.zeros(0, dtype=torch.int64), index(0, 0), False, mode, padding_idx=4)
+        g.case("aten." + op, weight, places, starts, per_sample_weights=g.randn(8))
+        g.case("aten." + op, weight.double(), places, starts, per_sample_weights=g.randn(8, dtype=torch.float64))
+        g.error("aten." + op, weight, places, starts, False, 1, per_sample_weights=g.randn(8))
+        g.error("aten." + op, weight, index(1, 10), index(0))
+        g.error("aten." + op, weight, index(1, -1), index(0))
+        g.error("aten." + op, weight, places, index(1, 3))
+        g.error("aten." + op, weight, places, index(0, 20))
+    g.case("aten.embedding_bag", weight, places, starts)
+    g.case("aten.embedding_bag.padding_idx", weight, places, starts, False, 2, False, None, False, -6)
+    g.case("aten.embedding_bag.padding_idx", weight, places, starts, False, 1, False, None, False, None)
+
+
 def cases(g):
     selects(g)
     gathers(g)
@@ -245,3 +269,4 @@ def cases(g):
     scatters(g)
     parts(g)
     searches(g)
+    bags(g)

@@ -61,6 +61,11 @@ def distances(g):
         for p in (0.0, 0.5, 1.0, 2.0, 3.0, INF):
             g.case("aten._cdist_forward", x, y, p, 2)
     g.case("aten._cdist_forward", values(g, torch.float32, 3, 0), values(g, torch.float32, 2, 0), 2.0, 2)
+    for dtype in (torch.float32, torch.float64):
+        for p in (0.0, 0.5, 1.0, 2.0, 3.0, INF):
+            g.case("aten._pdist_forward", values(g, dtype, 5, 3), p)
+    for rows in (0, 1, 2):
+        g.case("aten._pdist_forward", values(g, torch.float32, rows, 3))
 
 
 def cases(g):
