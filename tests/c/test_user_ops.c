@@ -51,15 +51,19 @@ static const char schema[] =
     "mine::scale_add(Tensor self, Tensor? other=None, float factor=2.0) -> Tensor";
 static int runs;
 
+static int before; /* ops of the table */
+
 static void set_up(void) {
+    if (!before)
+        before = tenon_op_count();
     OK(tenon_op_register(schema, scale_add_shape, scale_add, &runs));
 }
 
 START_TEST(registered_ops_are_listed) {
     tenon_op_info info;
     set_up(); /* the very same op again */
-    ck_assert_int_eq(tenon_op_count(), TN_OP_COUNT + 1);
-    ck_assert(tenon_op_get(TN_OP_COUNT, &info));
+    ck_assert_int_eq(tenon_op_count(), before + 1);
+    ck_assert(tenon_op_get(before, &info));
     ck_assert_str_eq(info.name, "mine.scale_add");
     ck_assert_str_eq(info.schema, schema);
     ck_assert_str_eq(info.onednn, "");
@@ -105,7 +109,7 @@ START_TEST(bad_registrations_are_refused) {
               TENON_INVALID_ARGUMENT, cases[i][1]);
     FAILS(tenon_op_register("mine::a(Tensor a) -> Tensor", NULL, scale_add, NULL),
           TENON_INVALID_ARGUMENT, "a shape rule and a kernel are needed");
-    ck_assert_int_eq(tenon_op_count(), TN_OP_COUNT + 1);
+    ck_assert_int_eq(tenon_op_count(), before + 1);
 }
 END_TEST
 
