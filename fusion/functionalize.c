@@ -336,6 +336,11 @@ static tenon_status visit_inplace(pass *p, tenon_node *node) {
         p->a[self].same = output->id;
         return TENON_OK;
     }
+    if (!tn_can_cast(now->dtype, target->dtype))
+        return tn_fail(TENON_INVALID_GRAPH,
+                       "node '%s' (%s): its result is %s, which cannot be written to %s",
+                       node->name, node->op->name, tenon_dtype_text(now->dtype),
+                       tenon_dtype_text(target->dtype));
     if (now->dtype != TENON_DTYPE_NONE || may_need_cast(node, target->dtype))
         TN_TRY(tn_emit_cast(node, now, target->dtype, &now));
     tn_value_adopt(now, target);

@@ -176,7 +176,8 @@ static int find(const term *t, int label) {
     return -1;
 }
 
-/* Sums over the labels that neither `other` (may be NULL) nor anything later wants. */
+/* Sums over the labels that neither `other` (may be NULL) nor anything later wants; integers give
+ * int64, as sums do. */
 static tenon_status sum_alone(einsum *e, term *t, const term *other) {
     tenon_arg dims[TENON_MAX_RANK];
     int count = 0, kept = 0;
@@ -188,8 +189,7 @@ static tenon_status sum_alone(einsum *e, term *t, const term *other) {
     }
     t->rank = kept;
     return count ? tn_emit(e->node, TN_OP_sum_dim_IntList, &t->value,
-                           TN_ARGS(VAL(t->value), tenon_arg_list(dims, count), BOO(false),
-                                   DTY(t->value->dtype)))
+                           TN_ARGS(VAL(t->value), tenon_arg_list(dims, count)))
                  : TENON_OK;
 }
 
@@ -209,6 +209,9 @@ static tenon_status contract(einsum *e, term *a, term *b) {
     int64_t k = 1, s = 1, r = 1, c = 1;
     TN_TRY(sum_alone(e, a, b));
     TN_TRY(sum_alone(e, b, a));
+    tenon_dtype dtype = tn_promote(a->value->dtype, b->value->dtype);
+    TN_TRY(tn_emit_cast(e->node, a->value, dtype, &a->value));
+    TN_TRY(tn_emit_cast(e->node, b->value, dtype, &b->value));
     for (int i = 0; i < a->rank; i++) {
         int label = a->labels[i];
         int64_t size = e->sizes[label];

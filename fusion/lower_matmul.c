@@ -114,8 +114,16 @@ static tenon_status contract(tenon_node *node, tenon_value *a, tenon_value *b, c
     int free_a = 0, free_b = 0;
     for (int i = 0; i < count; i++) {
         int64_t x = da[i] < 0 ? da[i] + a->rank : da[i], y = db[i] < 0 ? db[i] + b->rank : db[i];
-        if (x < 0 || x >= a->rank || y < 0 || y >= b->rank || used_a[x] || used_b[y] ||
-            a->shape[x] != b->shape[y])
+        bool fits = x >= 0 && x < a->rank && y >= 0 && y < b->rank && !used_a[x] && !used_b[y];
+        /* One that broadcasts has the other's sum to itself, as in PyTorch. */
+        if (fits && a->shape[x] != b->shape[y] && (a->shape[x] == 1 || b->shape[y] == 1)) {
+            tenon_value **wide = a->shape[x] == 1 ? &b : &a;
+            tenon_arg dim = INT(a->shape[x] == 1 ? y : x);
+            TN_TRY(tn_emit(
+                node, TN_OP_sum_dim_IntList, wide,
+                TN_ARGS(VAL(*wide), tenon_arg_list(&dim, 1), BOO(true), DTY((*wide)->dtype))));
+        }
+        if (!fits || a->shape[x] != b->shape[y])
             return tn_pass_refuse(node, "dimensions %lld and %lld cannot be contracted",
                                   (long long)da[i], (long long)db[i]);
         used_a[x] = used_b[y] = true;
@@ -175,23 +183,24 @@ tenon_status tn_lower_outer(tenon_node *node, tenon_value **with) {
     return tn_emit(node, TN_OP_mul_Tensor, with, TN_ARGS(VAL(column), node->args[1]));
 }
 
-/* beta * self + alpha * sum over the batch of (batch1 @ batch2) */
+/* beta * self + alpha * sum over the batch of (batch1 @ batch2): one product, with batch and inner
+ * dimension in a row. */
 tenon_status tn_lower_addbmm(tenon_node *node, tenon_value **with) {
-    const tenon_arg *a = node->args;
-    tenon_value *sum, *self = tn_arg_value(node, 0);
-    tenon_arg zero = INT(0);
-    double beta = tn_arg_float(node, 3, 1);
-    TN_TRY(tn_emit(node, TN_OP_bmm, &sum, TN_ARGS(a[1], a[2])));
-    TN_TRY(tn_emit(node, TN_OP_sum_dim_IntList, &sum, TN_ARGS(VAL(sum), tenon_arg_list(&zero, 1))));
-    if (beta == 0) /* then self is not read, not even its NaNs */
-        return tn_emit(node, TN_OP_mul_Scalar, with, TN_ARGS(VAL(sum), a[4]));
-    if (beta != 1)
-        TN_TRY(tn_emit(node, TN_OP_mul_Scalar, &self, TN_ARGS(VAL(self), a[3])));
-    return tn_emit(node, TN_OP_add_Tensor, with, TN_ARGS(VAL(self), VAL(sum), a[4]));
+    tenon_value *a = tn_arg_value(node, 1), *b = tn_arg_value(node, 2);
+    if (!known(a, b))
+        return TENON_OK;
+    const int64_t order[3] = {1, 0, 2}, inner = a->shape[0] * a->shape[2];
+    const int64_t flat_a[2] = {a->shape[1], inner}, flat_b[2] = {inner, b->shape[2]};
+    TN_TRY(tn_emit_permute(node, a, order, 3, &a));
+    TN_TRY(tn_emit_view(node, a, flat_a, 2, &a));
+    TN_TRY(tn_emit_view(node, b, flat_b, 2, &b));
+    return tn_emit(node, TN_OP_addmm, with,
+                   TN_ARGS(node->args[0], VAL(a), VAL(b), node->args[3], node->args[4]));
 }
 
 /* y[..., o] = sum over i, j of x1[..., i] w[o, i, j] x2[..., j] + b[o]:
- *     x1 (n, i) @ w as (i, o*j) -> (n, o, j);   times x2 (n, 1, j), summed over j */
+ *     x1 (n, i) @ w as (i, o*j) -> (n, o, j);   times x2 (n, 1, j), summed over j
+ * in float32 for half types, to round once. */
 tenon_status tn_lower_bilinear(tenon_node *node, tenon_value **with) {
     tenon_value *x1 = tn_arg_value(node, 0), *x2 = tn_arg_value(node, 1);
     tenon_value *w = tn_arg_value(node, 2), *y;
@@ -200,6 +209,9 @@ tenon_status tn_lower_bilinear(tenon_node *node, tenon_value **with) {
     if (w->rank != 3 || x1->rank < 1 || x1->rank != x2->rank)
         return tn_pass_refuse(node, "its ranks do not fit");
     int rank = x1->rank;
+    tenon_dtype dtype = x1->dtype;
+    tenon_dtype wide =
+        tenon_dtype_size(dtype) == 2 && tn_dtype_is_float(dtype) ? TENON_FLOAT32 : dtype;
     int64_t n = product(x1->shape, rank - 1), o = w->shape[0], i = w->shape[1], j = w->shape[2];
     const int64_t order[3] = {1, 0, 2}, flat1[2] = {n, i}, flat_w[2] = {i, o * j};
     const int64_t flat2[3] = {n, 1, j}, between[3] = {n, o, j};
@@ -208,6 +220,9 @@ tenon_status tn_lower_bilinear(tenon_node *node, tenon_value **with) {
     for (int k = 0; k < rank - 1; k++)
         shape[k] = x1->shape[k];
     shape[rank - 1] = o;
+    TN_TRY(tn_emit_cast(node, x1, wide, &x1));
+    TN_TRY(tn_emit_cast(node, x2, wide, &x2));
+    TN_TRY(tn_emit_cast(node, w, wide, &w));
     TN_TRY(tn_emit_view(node, x1, flat1, 2, &x1));
     TN_TRY(tn_emit_view(node, x2, flat2, 3, &x2));
     TN_TRY(tn_emit_permute(node, w, order, 3, &w));
@@ -215,8 +230,10 @@ tenon_status tn_lower_bilinear(tenon_node *node, tenon_value **with) {
     TN_TRY(tn_emit(node, TN_OP_mm, &y, TN_ARGS(VAL(x1), VAL(w))));
     TN_TRY(tn_emit_view(node, y, between, 3, &y));
     TN_TRY(tn_emit(node, TN_OP_mul_Tensor, &y, TN_ARGS(VAL(y), VAL(x2))));
-    TN_TRY(tn_emit(node, TN_OP_sum_dim_IntList, &y, TN_ARGS(VAL(y), tenon_arg_list(&last, 1))));
+    TN_TRY(tn_emit(node, TN_OP_sum_dim_IntList, &y,
+                   TN_ARGS(VAL(y), tenon_arg_list(&last, 1), BOO(false), DTY(wide))));
     if (tn_arg_value(node, 3))
         TN_TRY(tn_emit(node, TN_OP_add_Tensor, &y, TN_ARGS(VAL(y), node->args[3])));
+    TN_TRY(tn_emit_cast(node, y, dtype, &y));
     return tn_emit_view(node, y, shape, rank, with);
 }

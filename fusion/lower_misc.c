@@ -176,20 +176,26 @@ tenon_status tn_lower_rot90(tenon_node *node, tenon_value **with) {
     return TENON_OK;
 }
 
-/* max(a, b) + log1p(exp(-|a - b|)); where a == b (infinities too) it is a + log 2 */
+/* max(a, b) + log1p(exp(-|a - b|)); where a == b (infinities too) it is a + log 2. In float32 for
+ * half types, to round once. */
 tenon_status tn_lower_logaddexp(tenon_node *node, tenon_value **with) {
-    const tenon_arg *a = node->args;
+    tenon_value *a = tn_arg_value(node, 0), *b = tn_arg_value(node, 1);
     tenon_value *top, *gap, *equal, *twice;
-    TN_TRY(tn_emit(node, TN_OP_maximum, &top, TN_ARGS(a[0], a[1])));
-    TN_TRY(tn_emit(node, TN_OP_sub_Tensor, &gap, TN_ARGS(a[0], a[1])));
+    tenon_dtype dtype = tn_promote(a->dtype, b->dtype);
+    tenon_dtype wide = tenon_dtype_size(dtype) == 2 ? TENON_FLOAT32 : dtype;
+    TN_TRY(tn_emit_cast(node, a, wide, &a));
+    TN_TRY(tn_emit_cast(node, b, wide, &b));
+    TN_TRY(tn_emit(node, TN_OP_maximum, &top, TN_ARGS(VAL(a), VAL(b))));
+    TN_TRY(tn_emit(node, TN_OP_sub_Tensor, &gap, TN_ARGS(VAL(a), VAL(b))));
     TN_TRY(tn_emit(node, TN_OP_abs, &gap, TN_ARGS(VAL(gap))));
     TN_TRY(tn_emit(node, TN_OP_neg, &gap, TN_ARGS(VAL(gap))));
     TN_TRY(tn_emit(node, TN_OP_exp, &gap, TN_ARGS(VAL(gap))));
     TN_TRY(tn_emit(node, TN_OP_log1p, &gap, TN_ARGS(VAL(gap))));
     TN_TRY(tn_emit(node, TN_OP_add_Tensor, &gap, TN_ARGS(VAL(top), VAL(gap))));
-    TN_TRY(tn_emit(node, TN_OP_eq_Tensor, &equal, TN_ARGS(a[0], a[1])));
+    TN_TRY(tn_emit(node, TN_OP_eq_Tensor, &equal, TN_ARGS(VAL(a), VAL(b))));
     TN_TRY(tn_emit(node, TN_OP_add_Tensor, &twice, TN_ARGS(VAL(top), FLT(0.69314718055994531))));
-    return tn_emit(node, TN_OP_where_self, with, TN_ARGS(VAL(equal), VAL(twice), VAL(gap)));
+    TN_TRY(tn_emit(node, TN_OP_where_self, &top, TN_ARGS(VAL(equal), VAL(twice), VAL(gap))));
+    return tn_emit_cast(node, top, dtype, with);
 }
 
 /* Tensors of fewer than `rank` dimensions get more in front, then cat. */

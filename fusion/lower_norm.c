@@ -7,6 +7,7 @@
  */
 #include "fusion/lower.h"
 #include <math.h>
+#include <string.h>
 
 tenon_status tn_lower_batch_norm(tenon_node *node, tenon_value **with) {
     const tenon_arg *a = node->args;
@@ -159,28 +160,36 @@ tenon_status tn_lower_std_mean(tenon_node *node, tenon_value **with) {
     return tn_emit(node, TN_OP_mean_dim, &with[1], TN_ARGS(a[0], a[1], a[3]));
 }
 
-static tenon_status unit(tenon_node *node, int index, tenon_value **out) {
+static tenon_status unit(tenon_node *node, tenon_value *x, const int64_t *shape, int rank,
+                         tenon_value **out) {
     const tenon_arg *a = node->args;
     tenon_value *norm;
+    tenon_arg sizes[TENON_MAX_RANK];
+    if (x->rank != rank || memcmp(x->shape, shape, (size_t)rank * sizeof *shape) != 0)
+        TN_TRY(tn_emit(node, TN_OP_expand, &x, TN_ARGS(VAL(x), tn_ints(sizes, shape, rank))));
     tenon_arg dim = a[2];
     TN_TRY(tn_emit(node, TN_OP_linalg_vector_norm, &norm,
-                   TN_ARGS(a[index], INT(2), tenon_arg_list(&dim, 1), BOO(true))));
+                   TN_ARGS(VAL(x), INT(2), tenon_arg_list(&dim, 1), BOO(true))));
     TN_TRY(tn_emit(node, TN_OP_clamp_min, &norm, TN_ARGS(VAL(norm), a[3])));
-    return tn_emit(node, TN_OP_div_Tensor, out, TN_ARGS(a[index], VAL(norm)));
+    return tn_emit(node, TN_OP_div_Tensor, out, TN_ARGS(VAL(x), VAL(norm)));
 }
 
-/* sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps), dim), over the broadcast shape when the ranks
- * differ, as ATen has it. */
+/* sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps), dim), over the broadcast shape. */
 tenon_status tn_lower_cosine_similarity(tenon_node *node, tenon_value **with) {
     tenon_value *x1, *x2, *product;
+    tenon_value *a = tn_arg_value(node, 0), *b = tn_arg_value(node, 1);
     tenon_arg dim = node->args[2];
-    const tenon_value *a = tn_arg_value(node, 0), *b = tn_arg_value(node, 1);
-    if (a->rank != b->rank && dim.as.i >= 0) /* counted in the broadcast shape */
-        return tn_value_static(a) && tn_value_static(b)
-                   ? tn_pass_refuse(node, "its inputs have different ranks")
-                   : TENON_OK;
-    TN_TRY(unit(node, 0, &x1));
-    TN_TRY(unit(node, 1, &x2));
+    int64_t shape[TENON_MAX_RANK];
+    if (!tn_value_static(a) || !tn_value_static(b))
+        return TENON_OK;
+    int rank = a->rank > b->rank ? a->rank : b->rank;
+    for (int d = 1; d <= rank; d++) {
+        int64_t one = d <= a->rank ? a->shape[a->rank - d] : 1;
+        int64_t other = d <= b->rank ? b->shape[b->rank - d] : 1;
+        shape[rank - d] = one == 1 ? other : one;
+    }
+    TN_TRY(unit(node, a, shape, rank, &x1));
+    TN_TRY(unit(node, b, shape, rank, &x2));
     TN_TRY(tn_emit(node, TN_OP_mul_Tensor, &product, TN_ARGS(VAL(x1), VAL(x2))));
     return tn_emit(node, TN_OP_sum_dim_IntList, with,
                    TN_ARGS(VAL(product), tenon_arg_list(&dim, 1)));

@@ -103,6 +103,25 @@ static tenon_status bind_term(tn_infer *infer, const tn_einsum_term *term, const
     return TENON_OK;
 }
 
+/* Whether a label is summed over that one operand alone has: by a sum, not by a product. */
+static bool sums_alone(const tn_einsum *sum) {
+    int terms[TN_EINSUM_LABELS] = {0};
+    for (int t = 0; t < sum->count; t++) {
+        bool seen[TN_EINSUM_LABELS] = {0};
+        for (int i = 0; i < sum->terms[t].count; i++) {
+            int label = sum->terms[t].labels[i];
+            terms[label] += !seen[label];
+            seen[label] = true;
+        }
+    }
+    for (int i = 0; i < sum->out.count; i++)
+        terms[sum->out.labels[i]] = 0;
+    for (int label = 0; label < TN_EINSUM_LABELS; label++)
+        if (terms[label] == 1)
+            return true;
+    return false;
+}
+
 tenon_status tn_infer_einsum(tn_infer *infer) {
     tn_einsum sum;
     int64_t sizes[TN_EINSUM_LABELS];
@@ -124,6 +143,8 @@ tenon_status tn_infer_einsum(tn_infer *infer) {
         out->dtype = meta.dtype;
         TN_TRY(bind_term(infer, &sum.terms[t], &meta, sizes, &ellipsis));
     }
+    if (!tn_dtype_is_float(out->dtype) && sums_alone(&sum))
+        out->dtype = TENON_INT64;
     if (sum.out.count + (sum.out.ellipsis >= 0 ? ellipsis.rank : 0) > TENON_MAX_RANK)
         return tn_infer_fail(infer, "would have more than %d dimensions", TENON_MAX_RANK);
     out->rank = 0;

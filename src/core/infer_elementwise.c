@@ -47,6 +47,8 @@ tenon_status tn_infer_unary_floating(tn_infer *infer) {
         if (strcmp(form, "none") != 0 && strcmp(form, "tanh") != 0)
             return tn_infer_fail(infer, "approximate is '%s', not 'none' or 'tanh'", form);
     }
+    if (infer->op->id == TN_OP_softshrink && tn_arg_float(infer->node, 1, 0.5) < 0)
+        return tn_infer_fail(infer, "lambd is below 0");
     return TENON_OK;
 }
 
@@ -174,7 +176,9 @@ tenon_status tn_infer_clamp(tn_infer *infer) {
     if (!bounded)
         return tn_infer_fail(infer, "needs min, max or both");
     TN_TRY(broadcast(infer, 0, last));
-    if (infer->out[0].dtype == TENON_BOOL)
+    bool maximum =
+        infer->op->id == TN_OP_clamp_min_Tensor || infer->op->id == TN_OP_clamp_max_Tensor;
+    if (infer->out[0].dtype == TENON_BOOL && !maximum)
         return needs(infer, "numbers", TENON_BOOL);
     return TENON_OK;
 }

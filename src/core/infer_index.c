@@ -15,6 +15,12 @@ static tenon_status need_index(const tn_infer *infer, int index, tn_meta *meta) 
     return TENON_OK;
 }
 
+/* For gather and scatter: where nothing is indexed, PyTorch takes any dtype. */
+static tenon_status need_index_if_any(const tn_infer *infer, int index, tn_meta *meta) {
+    TN_TRY(tn_need_tensor(infer, index, meta));
+    return tn_numel(meta->rank, meta->shape) == 0 ? TENON_OK : need_index(infer, index, meta);
+}
+
 static tenon_status unsupported_size(const tn_infer *infer) {
     return tn_fail(TENON_UNSUPPORTED, "node '%s' (%s): the output's size depends on data",
                    infer->node->name, infer->op->name);
@@ -264,7 +270,7 @@ tenon_status tn_infer_gather(tn_infer *infer) {
     int dim;
     TN_TRY(tn_need_tensor(infer, 0, &self));
     TN_TRY(tn_infer_dim(infer, tn_arg_int(infer->node, 1, 0), self.rank, &dim));
-    TN_TRY(need_index(infer, 2, &index));
+    TN_TRY(need_index_if_any(infer, 2, &index));
     infer->out[0] = index;
     infer->out[0].dtype = self.dtype;
     if (tn_numel(index.rank, index.shape) == 0)
@@ -279,7 +285,7 @@ tenon_status tn_infer_scatter(tn_infer *infer) {
     static const char *const modes[] = {"add", "multiply", "sum", "prod", "mean", "amax", "amin"};
     TN_TRY(tn_need_tensor(infer, 0, &self));
     TN_TRY(tn_infer_dim(infer, tn_arg_int(infer->node, 1, 0), self.rank, &dim));
-    TN_TRY(need_index(infer, 2, &index));
+    TN_TRY(need_index_if_any(infer, 2, &index));
     infer->out[0] = self;
     if (reduce >= 0) {
         const char *text = tn_arg_string(infer->node, reduce);
@@ -343,7 +349,7 @@ tenon_status tn_infer_masked_scatter(tn_infer *infer) {
     TN_TRY(tn_need_tensor(infer, 0, &self));
     TN_TRY(tn_need_tensor(infer, 1, &mask));
     TN_TRY(tn_need_tensor(infer, 2, &source));
-    if (!is_mask(mask.dtype))
+    if (mask.dtype != TENON_BOOL)
         return tn_infer_fail(infer, "'mask' is %s, but needs bool", tenon_dtype_text(mask.dtype));
     TN_TRY(need_same_dtype(infer, self.dtype, source.dtype, "'source'"));
     TN_TRY(tn_infer_broadcast(infer, &self, &mask));

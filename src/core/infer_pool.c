@@ -70,6 +70,8 @@ static tenon_status pool(tn_infer *infer, bool max) {
                              infer->op->params[1].fixed);
     TN_TRY(check_window(infer, &w));
     TN_TRY(pool_input(infer, w.n, &in));
+    if (in.shape[in.rank - w.n - 1] == 0)
+        return tn_infer_fail(infer, "needs an input with channels");
     tn_meta *out = &infer->out[0];
     *out = in;
     for (int i = 0; i < w.n; i++) {

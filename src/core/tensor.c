@@ -73,6 +73,11 @@ tenon_dtype tn_promote(tenon_dtype a, tenon_dtype b) {
     return su == 1 ? TENON_INT16 : su == 2 ? TENON_INT32 : TENON_INT64;
 }
 
+bool tn_can_cast(tenon_dtype from, tenon_dtype to) {
+    return !(tn_dtype_is_float(from) && !tn_dtype_is_float(to)) &&
+           !(to == TENON_BOOL && from != TENON_BOOL && from != TENON_DTYPE_NONE);
+}
+
 /* ---- Elements ---- */
 
 float tn_half_to_float(uint16_t bits) {

@@ -45,6 +45,9 @@ bool tn_dtype_is_unsigned(tenon_dtype dtype); /* uint8, uint16, uint32, uint64 *
 
 /* PyTorch's type promotion (c10::promoteTypes); NONE gives the other one. */
 tenon_dtype tn_promote(tenon_dtype a, tenon_dtype b);
+/* Whether a result may be written to a tensor of that dtype (c10::canCast): floats not to integers,
+ * nothing but bools to bools; NONE to all. */
+bool tn_can_cast(tenon_dtype from, tenon_dtype to);
 
 /* Row-major strides for the shape. A size of 0 or 1 is taken as 1, as PyTorch does. */
 void tn_contiguous_strides(int rank, const int64_t *shape, int64_t *strides);

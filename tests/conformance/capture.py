@@ -171,6 +171,7 @@ class Writer:
         raise Excluded(type(x).__name__)
 
     def add(self, sample, func, given, outputs, changed, error, tolerances, precise):
+        self.data += bytes(-len(self.data) % 8)
         mark = len(self.data)
         try:
             tensors = []
