@@ -1,16 +1,17 @@
 /* Replays calls of operators that PyTorch made (capture.py), and compares the results.
  *
- *     replay [--backend auto|reference] [--json FILE] FILE.zip...
+ *     replay [--backend auto|reference] [--json FILE] [--strict] FILE.zip...
  *
  * Each call becomes a graph of one node, whose tensors are inputs with the strides that they had.
  * It is right when all results have PyTorch's dtype and shape and are close to its values, or when
  * PyTorch refused the call and Tenon does. --json writes a line for each call that is not right,
  * and for each operator how many were. The exit status is 0 when no result was wrong; calls that
- * Tenon refuses are counted apart.
+ * Tenon refuses are counted apart, and are wrong with --strict.
  */
 #include "core/tensor.h"
 #include <cjson/cJSON.h>
 #include <math.h>
+#include <popt.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ typedef struct replay {
     FILE *json;
     tally ops[MOST_OPS];
     int op_count, total[3];
+    bool strict; /* refused calls are told as wrong ones are */
     /* of the call being replayed */
     const char *data;
     size_t data_size;
@@ -415,7 +417,7 @@ static void run_line(replay *r, const char *line, size_t length) {
     outcome result = run_call(r);
     r->total[result]++;
     tally_of(r, op->valuestring)->count[result]++;
-    if (result == WRONG)
+    if (result == WRONG || (result == REFUSED && r->strict))
         fprintf(stderr, "%s (%s): %s\n", op->valuestring, sample->valuestring, r->message);
     if (r->json)
         write_line(r, op->valuestring, sample->valuestring, result);
@@ -456,30 +458,35 @@ static void run_file(replay *r, const char *path) {
 
 int main(int argc, char **argv) {
     replay *r = calloc(1, sizeof *r);
-    int backend = 0, i = 1;
     static const char *const names[] = {"auto", "reference"};
     static const tenon_backend backends[] = {TENON_BACKEND_AUTO, TENON_BACKEND_REFERENCE};
-    const char *json = NULL;
-    for (; i + 1 < argc && argv[i][0] == '-'; i += 2) {
-        if (strcmp(argv[i], "--json") == 0)
-            json = argv[i + 1];
-        else if (strcmp(argv[i], "--backend") == 0 && strcmp(argv[i + 1], "reference") == 0)
-            backend = 1;
-    }
-    if (!r || i >= argc || argv[i][0] == '-') {
-        fprintf(stderr, "usage: replay [--backend auto|reference] [--json FILE] FILE.zip...\n");
+    char *backend_text = NULL, *json = NULL;
+    int strict = 0;
+    struct poptOption options[] = {
+        {"backend", 0, POPT_ARG_STRING, &backend_text, 0, "auto (default) or reference", NULL},
+        {"json", 0, POPT_ARG_STRING, &json, 0, "a line for each call", "FILE"},
+        {"strict", 0, POPT_ARG_NONE, &strict, 0, "what is refused is wrong", NULL},
+        POPT_AUTOHELP POPT_TABLEEND};
+    poptContext popt = poptGetContext("replay", argc, (const char **)argv, options, 0);
+    if (!r || poptGetNextOpt(popt) != -1 || !poptPeekArg(popt)) {
+        poptPrintUsage(popt, stderr, 0);
         return 2;
     }
+    int backend = backend_text && strcmp(backend_text, names[1]) == 0;
     r->backend = backends[backend];
+    r->strict = strict;
     r->json = json ? fopen(json, "w") : NULL;
-    for (; i < argc; i++)
-        run_file(r, argv[i]);
+    for (const char *path; (path = poptGetArg(popt)) != NULL;)
+        run_file(r, path);
     if (r->json)
         fclose(r->json);
     printf("%s: %d calls of %d operators: %d passed, %d refused, %d wrong\n", names[backend],
            r->total[PASSED] + r->total[REFUSED] + r->total[WRONG], r->op_count, r->total[PASSED],
            r->total[REFUSED], r->total[WRONG]);
-    bool wrong = r->total[WRONG] > 0;
+    bool wrong = r->total[WRONG] > 0 || (strict && r->total[REFUSED] > 0);
+    poptFreeContext(popt);
+    free(backend_text);
+    free(json);
     free(r);
     return wrong;
 }
