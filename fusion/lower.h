@@ -48,6 +48,7 @@
     X(broadcast_tensors, broadcast_tensors)                  \
     X(max_pool2d_with_indices, max_pool2d)                   \
     X(max_pool3d_with_indices, max_pool3d)                   \
+    X(max_pool2d_with_indices_backward, max_pool_backward)   \
     X(matmul, matmul)                                        \
     X(einsum, einsum)                                        \
     X(outer, outer)                                          \

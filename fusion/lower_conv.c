@@ -147,3 +147,28 @@ tenon_status tn_lower_max_pool2d(tenon_node *node, tenon_value **with) {
 tenon_status tn_lower_max_pool3d(tenon_node *node, tenon_value **with) {
     return without_indices(node, with, TN_OP_max_pool3d);
 }
+
+static tenon_status flat_planes(tenon_node *node, tenon_value *value, tenon_value **out) {
+    int64_t shape[TENON_MAX_RANK];
+    int last = value->rank - 2;
+    memcpy(shape, value->shape, sizeof shape);
+    shape[last] = value->shape[last] * value->shape[last + 1];
+    return tn_emit_view(node, value, shape, last + 1, out);
+}
+
+/* Each gradient goes to where its maximum was, in a plane of zeros. */
+tenon_status tn_lower_max_pool_backward(tenon_node *node, tenon_value **with) {
+    tenon_value *grad = tn_arg_value(node, 0), *self = tn_arg_value(node, 1);
+    tenon_value *indices = tn_arg_value(node, 7), *sums;
+    tenon_arg sizes[TENON_MAX_RANK];
+    if (!tn_value_static(grad) || !tn_value_static(self) || !tn_value_static(indices))
+        return TENON_OK;
+    TN_TRY(tn_emit(node, TN_OP_full, &sums,
+                   TN_ARGS(tn_ints(sizes, self->shape, self->rank), INT(0), DTY(self->dtype))));
+    TN_TRY(flat_planes(node, sums, &sums));
+    TN_TRY(flat_planes(node, grad, &grad));
+    TN_TRY(flat_planes(node, indices, &indices));
+    TN_TRY(tn_emit(node, TN_OP_scatter_add, &sums,
+                   TN_ARGS(VAL(sums), INT(-1), VAL(indices), VAL(grad))));
+    return tn_emit_view(node, sums, self->shape, self->rank, with);
+}

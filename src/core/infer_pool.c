@@ -122,3 +122,22 @@ tenon_status tn_infer_adaptive_pool(tn_infer *infer) {
     }
     return TENON_OK;
 }
+
+/* Gradients by the indices of the maxima: the shape of what was pooled. */
+tenon_status tn_infer_max_pool_backward(tn_infer *infer) {
+    tn_meta grad, self, indices;
+    if (!tn_infer_in(infer, 0, &grad) || !tn_infer_in(infer, 1, &self) ||
+        !tn_infer_in(infer, infer->op->param_count - 1, &indices))
+        return tn_infer_fail(infer, "needs three tensors");
+    if (grad.rank != self.rank || (self.rank != 3 && self.rank != 4))
+        return tn_infer_fail(infer, "needs tensors of rank 3 or 4");
+    if (grad.dtype != self.dtype || indices.dtype != TENON_INT64)
+        return tn_infer_fail(infer, "needs gradients of the input's dtype, and int64 indices");
+    for (int d = 0; d < self.rank; d++)
+        if (grad.shape[d] != indices.shape[d] ||
+            (d < self.rank - 2 && grad.shape[d] != self.shape[d]))
+            return tn_infer_fail(infer, "needs gradients and indices of one shape, and the input's "
+                                        "batch and channels");
+    infer->out[0] = self;
+    return TENON_OK;
+}
