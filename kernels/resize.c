@@ -205,13 +205,98 @@ static void set_out(resize *r, const tenon_view *v) {
     memcpy(r->out_space, v->strides + 2, sizeof r->out_space);
 }
 
-/* Bytes are rounded to nearest, and cubic weights may leave their range. */
+/* Bytes are rounded to nearest. */
 static void round_bytes(float *values, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         float x = rintf(values[i]);
         values[i] = x < 0 ? 0 : x > 255 ? 255 : x;
     }
 }
+
+/* ---- Planes of bytes ---- */
+
+/* PyTorch resizes them as Pillow does: along the rows, then along the columns, each time with
+ * weights of 16 bits and a result of 8 (_separable_upsample_generic_Nd_kernel_impl_single_dim). */
+typedef struct byte_axis {
+    const resize_axis *axis;
+    int32_t *weight;
+    int bits; /* behind the binary point */
+} byte_axis;
+
+/* Weights of one input are one. */
+static void merge_taps(const resize_axis *a, int64_t j) {
+    const int64_t *index = a->index + j * a->taps;
+    double *weight = a->weight + j * a->taps;
+    for (int64_t t = 1; t < a->taps; t++) {
+        int64_t first = 0;
+        while (index[first] != index[t])
+            first++;
+        if (first < t) {
+            weight[first] += weight[t];
+            weight[t] = 0;
+        }
+    }
+}
+
+static tenon_status make_byte_axis(tn_call *call, const resize_axis *a, byte_axis *b) {
+    int64_t count = a->taps * a->out;
+    double most = 0;
+    *b = (byte_axis){.axis = a, .weight = tn_call_scratch(call, (size_t)count * sizeof *b->weight)};
+    if (!b->weight)
+        return tn_no_memory();
+    for (int64_t j = 0; j < a->out; j++)
+        merge_taps(a, j);
+    for (int64_t i = 0; i < count; i++)
+        most = fmax(most, a->weight[i]);
+    while (b->bits < 22 && (int)(0.5 + most * (double)(1 << (b->bits + 1))) < 1 << 15)
+        b->bits++;
+    for (int64_t i = 0; i < count; i++) {
+        double w = a->weight[i] * (double)(1 << b->bits);
+        b->weight[i] = (int32_t)(w < 0 ? w - 0.5 : w + 0.5);
+    }
+    return TENON_OK;
+}
+
+/* One line; strides in bytes. */
+static void resize_bytes(const byte_axis *b, const uint8_t *from, int64_t step, uint8_t *to,
+                         int64_t to_step) {
+    const resize_axis *a = b->axis;
+    for (int64_t j = 0; j < a->out; j++) {
+        int32_t sum = b->bits > 0 ? 1 << (b->bits - 1) : 0;
+        for (int64_t t = j * a->taps; t < (j + 1) * a->taps; t++)
+            sum += b->weight[t] * from[a->index[t] * step];
+        sum >>= b->bits;
+        to[j * to_step] = (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+    }
+}
+
+static tenon_status by_byte_planes(tn_call *call, const resize *r, const tenon_view *in,
+                                   const tenon_view *out) {
+    const resize_axis *rows = &r->axis[1], *columns = &r->axis[2];
+    byte_axis down, across;
+    size_t size = (size_t)(rows->in * columns->out);
+    TN_TRY(make_byte_axis(call, rows, &down));
+    TN_TRY(make_byte_axis(call, columns, &across));
+    uint8_t *between = tn_call_scratch(call, size * (size_t)call->threads);
+    if (!between)
+        return tn_no_memory();
+    int64_t planes = in->shape[0] * in->shape[1];
+#pragma omp parallel for num_threads(call->threads) schedule(static)
+    for (int64_t p = 0; p < planes; p++) {
+        int64_t n = p / in->shape[1], c = p % in->shape[1];
+        const uint8_t *from = (const uint8_t *)in->data + n * in->strides[0] + c * in->strides[1];
+        uint8_t *to = (uint8_t *)out->data + n * out->strides[0] + c * out->strides[1];
+        uint8_t *mine = between + size * (size_t)omp_get_thread_num();
+        for (int64_t y = 0; y < rows->in; y++)
+            resize_bytes(&across, from + y * in->strides[3], in->strides[4],
+                         mine + y * columns->out, 1);
+        for (int64_t x = 0; x < columns->out; x++)
+            resize_bytes(&down, mine + x, columns->out, to + x * out->strides[4], out->strides[3]);
+    }
+    return TENON_OK;
+}
+
+/* ---- All ---- */
 
 static tenon_status by_planes(tn_call *call, resize *r, tenon_view in, tenon_view out) {
     tn_class class = class_of(in.dtype);
@@ -252,7 +337,9 @@ static tenon_status by_planes(tn_call *call, resize *r, tenon_view in, tenon_vie
 /* `given` holds three scale factors, 0 where there is none. */
 static tenon_status run(tn_call *call, method how, bool align_corners, const double *given) {
     resize r = {0};
-    rule how_to = {how, align_corners, call->in[0].dtype != TENON_FLOAT64, call->in[0].rank == 4};
+    bool bytes = call->in[0].dtype == TENON_UINT8 && call->in[0].rank == 4 && how >= LINEAR;
+    rule how_to = {how, align_corners, call->in[0].dtype != TENON_FLOAT64 && !bytes,
+                   call->in[0].rank == 4};
     tenon_view in = as_rank_5(&call->in[0]), out = as_rank_5(&call->out[0]);
     if (tenon_view_numel(&out) == 0)
         return TENON_OK;
@@ -261,6 +348,8 @@ static tenon_status run(tn_call *call, method how, bool align_corners, const dou
         r.axis[d].out = out.shape[2 + d];
         TN_TRY(make_axis(call, &how_to, &r.axis[d], given[d], d >= 5 - call->in[0].rank));
     }
+    if (bytes)
+        return by_byte_planes(call, &r, &in, &out);
     bool float32 = in.dtype == TENON_FLOAT32;
     if (in.strides[1] == 1 && out.strides[1] == 1 && in.shape[1] > 1 &&
         (float32 || in.dtype == TENON_FLOAT64)) {

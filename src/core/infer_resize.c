@@ -1,7 +1,6 @@
 /* Shapes of resizing and grid sampling. */
 #include "core/infer.h"
 #include "core/window.h"
-#include <string.h>
 
 static double number_of(const tenon_arg *arg) {
     return arg->kind == TENON_ARG_FLOAT ? arg->as.f
@@ -14,9 +13,7 @@ static tenon_status image(tn_infer *infer, int n, tn_meta *in) {
         return tn_infer_fail(infer, "needs an input");
     if (in->rank != n + 2)
         return tn_infer_fail(infer, "needs an input of rank %d, not %d", n + 2, in->rank);
-    bool cubic =
-        strstr(infer->op->name, "bicubic") != NULL; /* PyTorch's takes other weights for bytes */
-    if (!tn_dtype_is_float(in->dtype) && (in->dtype != TENON_UINT8 || cubic))
+    if (!tn_dtype_is_float(in->dtype) && in->dtype != TENON_UINT8)
         return tn_infer_fail(infer, "is not defined for %s", tenon_dtype_text(in->dtype));
     for (int i = 1; i < in->rank; i++) {
         if (in->shape[i] == 0)
