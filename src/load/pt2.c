@@ -280,6 +280,8 @@ static tenon_status read_output(tn_pt2 *pt2, tn_map *used, const cJSON *spec, co
     } else {
         TN_TRY(tn_pt2_arg(pt2, &pt2->scope, arg, &value));
     }
+    if (tn_pt2_is_lost(&value))
+        return tn_pt2_fail(pt2, TENON_UNSUPPORTED, "an output is a number that depends on data");
     if (!name || !*name)
         name = tn_pt2_output_name(arg, &scalar);
     return add_output(pt2, used, name && *name ? name : "output", value);

@@ -111,6 +111,20 @@ bool tn_pt2_is_higher_order(const char *target);
 tenon_status tn_pt2_higher_order(tn_pt2 *pt2, tn_pt2_scope *scope, const cJSON *node,
                                  const char *target);
 
+/* ---- pt2_item.c: numbers that are taken out of tensors ---- */
+
+bool tn_pt2_is_item(const char *op);
+/* Whether the argument is a number that only a run would know, and no tensor holds. */
+bool tn_pt2_is_lost(const tenon_arg *arg);
+tenon_status tn_pt2_item(tn_pt2 *pt2, tn_pt2_scope *scope, const cJSON *node);
+/* Whether a number among the arguments depends on data. */
+bool tn_pt2_has_item(const tn_op *op, const tenon_arg *args);
+/* An op of kind SYM on such numbers. */
+tenon_status tn_pt2_item_number(tn_pt2 *pt2, tn_pt2_scope *scope, const tn_op *op,
+                                const cJSON *node, tenon_arg *args);
+/* The overload that takes tensors where such numbers are given. UNSUPPORTED when there is none. */
+tenon_status tn_pt2_item_args(const tn_pt2 *pt2, const tn_op **op, const tenon_arg *args);
+
 /* ---- pt2_state.c ---- */
 
 /* Turns the constants that nodes write in place into buffers. UNSUPPORTED when such memory is

@@ -39,8 +39,11 @@ tenon_status tn_pt2_dtype(const tn_pt2 *pt2, const cJSON *number, const char *wh
 tenon_status tn_pt2_check_backed(const tn_pt2 *pt2, const char *expression, const char *what) {
     /* Symbols of sizes that data decide are u0, u1, ... and of such floats zuf0, ... */
     if (strstr(expression, "Symbol('u") || strstr(expression, "Symbol('zuf"))
-        return tn_pt2_fail(pt2, TENON_UNSUPPORTED,
-                           "'%s' depends on the values of tensors, not only on their shapes", what);
+        return tn_pt2_fail(
+            pt2, TENON_UNSUPPORTED,
+            "the size or number '%s' depends on data: on the values of tensors, not only "
+            "on their shapes",
+            what);
     return TENON_OK;
 }
 

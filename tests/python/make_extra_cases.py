@@ -233,13 +233,33 @@ class Dropout(nn.Module):
 
 
 class Item(nn.Module):
-    """a size read out of a tensor"""
+    """a number read out of a tensor, with checks on it"""
 
     def forward(self, x, n):
         k = n.item()
         torch._check(k >= 0)
         torch._check(k <= 4)
         return x[:2] * k
+
+
+class Counted(nn.Module):
+    """numbers read out of tensors as operands of several operators"""
+
+    def forward(self, x, n, f, mask):
+        k, scale = n.item() * 3 - 1, f.max().item()
+        y = torch.clamp(x, max=scale) + k
+        y = torch.where(mask, y, -n.item())
+        n.add_(1)
+        return y * scale, x.masked_fill(mask, scale), n + k
+
+
+class Sized(nn.Module):
+    """a number read out of a tensor as a size"""
+
+    def forward(self, x, n):
+        k = n.item()
+        torch._check(k >= 0)
+        return x.sum() + torch.zeros(k)
 
 
 def main():
@@ -265,8 +285,11 @@ def main():
          reason="a region under autocast")
     case("dropout", "must refuse: random numbers", Dropout(), [(torch.randn(3),)], names=["x"], expect="refuse", modes=("raw",),
          reason="dropout in training")
-    case("item", "data-dependent", Item(), [(torch.randn(4), torch.tensor(2))], names=["x", "n"], expect="may-refuse", modes=("raw",),
-         reason="a number that data decide")
+    case("item", "data-dependent", Item(), [(torch.randn(4), torch.tensor(2)), (torch.randn(4), torch.tensor(3))], names=["x", "n"])
+    numbers = [(torch.randn(2, 3), torch.tensor(n), torch.randn(3), torch.rand(2, 3) > 0.5) for n in (2, -5)]
+    case("counted", "data-dependent", Counted(), numbers, names=["x", "n", "f", "mask"], stateful=True)
+    case("sized", "data-dependent", Sized(), [(torch.randn(4), torch.tensor(2))], names=["x", "n"], expect="refuse", modes=("raw",),
+         reason="a size that data decide")
 
 
 if __name__ == "__main__":
