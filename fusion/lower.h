@@ -56,6 +56,34 @@
     X(addbmm, addbmm)                                        \
     X(bilinear, bilinear)                                    \
     X(tensordot, tensordot)                                  \
+    X(logaddexp2, logaddexp2)                                \
+    X(float_power_Tensor_Tensor, float_power)                \
+    X(float_power_Scalar, float_power)                       \
+    X(float_power_Tensor_Scalar, float_power)                \
+    X(nansum, nansum)                                        \
+    X(nanmean, nanmean)                                      \
+    X(aminmax, aminmax)                                      \
+    X(median, median)                                        \
+    X(nanmedian, median)                                     \
+    X(median_dim, median_dim)                                \
+    X(nanmedian_dim, median_dim)                             \
+    X(kthvalue, kthvalue)                                    \
+    X(norm_Scalar, norm)                                     \
+    X(norm_ScalarOpt_dtype, norm)                            \
+    X(norm_ScalarOpt_dim_dtype, norm)                        \
+    X(frobenius_norm_dim, norm)                              \
+    X(isin_Tensor_Tensor, isin)                              \
+    X(isin_Tensor_Scalar, isin)                              \
+    X(isin_Scalar_Tensor, isin)                              \
+    X(renorm, renorm)                                        \
+    X(cross, cross)                                          \
+    X(linalg_cross, cross)                                   \
+    X(diag_embed, diag_embed)                                \
+    X(block_diag, block_diag)                                \
+    X(kron, kron)                                            \
+    X(max_unpool2d, max_unpool)                              \
+    X(max_unpool3d, max_unpool)                              \
+    X(_convolution, convolution)                             \
     X(_scaled_dot_product_flash_attention_for_cpu, flash_attention)
 
 #define X(op, function) tenon_status tn_lower_##function(tenon_node *, tenon_value **);

@@ -1,6 +1,7 @@
 /* Elementwise ops of two tensors, one of which may be a number. */
 #include "core/infer.h"
 #include "kernels/elementwise.h"
+#include "kernels/special.h"
 #include "kernels/vmath.h"
 #include <string.h>
 
@@ -44,6 +45,17 @@ INT(fmax, x > y ? x : y)
 INT(fmin, x < y ? x : y)
 FLOAT(copysign, copysignf(x, y), copysign(x, y))
 FLOAT(xlogy, y != y ? y : x == 0 ? 0 : (x)*tn_logf(y), y != y ? y : x == 0 ? 0 : (x)*log(y))
+FLOAT(xlog1py, y != y ? y : x == 0 ? 0 : (x)*log1pf(y), y != y ? y : x == 0 ? 0 : (x)*log1p(y))
+static inline uint64_t magnitude(int64_t x) {
+    return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
+}
+static inline int64_t lcm(int64_t x, int64_t y) {
+    uint64_t a = magnitude(x), b = magnitude(y), g = tn_gcd(a, b);
+    return g ? (int64_t)magnitude((int64_t)(a / g * b)) : 0;
+}
+TN_LOOP2(gcd_i64, int64_t, int64_t, tn_gcd(magnitude(x), magnitude(y)))
+TN_LOOP2(lcm_i64, int64_t, int64_t, lcm(x, y))
+FLOAT(nextafter, nextafterf(x, y), nextafter(x, y))
 ALL(heaviside, x == 0 ? y : x > 0)
 
 /* Python's %: the divisor's sign. */
@@ -214,6 +226,14 @@ static const binary table[TN_OP_COUNT] = {
     [TN_OP_copysign_Tensor] = F(copysign, 1, 0),
     [TN_OP_copysign_Scalar] = F(copysign, 1, 0),
     [TN_OP_xlogy_Tensor] = F(xlogy, 5, 0),
+    [TN_OP_xlogy_Scalar_Self] = F(xlogy, 5, 0),
+    [TN_OP_xlogy_Scalar_Other] = F(xlogy, 5, 0),
+    [TN_OP_special_xlog1py] = F(xlog1py, 20, 0),
+    [TN_OP_special_xlog1py_self_scalar] = F(xlog1py, 20, 0),
+    [TN_OP_special_xlog1py_other_scalar] = F(xlog1py, 20, 0),
+    [TN_OP_gcd] = {.i64 = gcd_i64, .cost = 60},
+    [TN_OP_lcm] = {.i64 = lcm_i64, .cost = 60},
+    [TN_OP_nextafter] = F(nextafter, 4, 0),
     [TN_OP_heaviside] = FI(heaviside, 1, 0),
     [TN_OP_hypot] = F(hypot, 10, 0),
     [TN_OP_eq_Tensor] = FI(eq, 1, COMPARES),
@@ -243,22 +263,27 @@ static const binary table[TN_OP_COUNT] = {
     [TN_OP_logical_xor] = TRUTH(xor),
     [TN_OP_bitwise_and_Tensor] = BITS(and),
     [TN_OP_bitwise_and_Scalar] = BITS(and),
+    [TN_OP_bitwise_and_Scalar_Tensor] = BITS(and),
     [TN_OP_dunder_and_Tensor] = BITS(and),
     [TN_OP_dunder_and_Scalar] = BITS(and),
     [TN_OP_bitwise_or_Tensor] = BITS(or),
     [TN_OP_bitwise_or_Scalar] = BITS(or),
+    [TN_OP_bitwise_or_Scalar_Tensor] = BITS(or),
     [TN_OP_dunder_or_Tensor] = BITS(or),
     [TN_OP_dunder_or_Scalar] = BITS(or),
     [TN_OP_bitwise_xor_Tensor] = BITS(xor),
     [TN_OP_bitwise_xor_Scalar] = BITS(xor),
+    [TN_OP_bitwise_xor_Scalar_Tensor] = BITS(xor),
     [TN_OP_dunder_xor_Tensor] = BITS(xor),
     [TN_OP_dunder_xor_Scalar] = BITS(xor),
     [TN_OP_bitwise_left_shift_Tensor] = {.i64 = shift_left_i64, .cost = 1},
     [TN_OP_bitwise_left_shift_Tensor_Scalar] = {.i64 = shift_left_i64, .cost = 1},
+    [TN_OP_bitwise_left_shift_Scalar_Tensor] = {.i64 = shift_left_i64, .cost = 1},
     [TN_OP_dunder_lshift_Tensor] = {.i64 = shift_left_i64, .cost = 1},
     [TN_OP_dunder_lshift_Scalar] = {.i64 = shift_left_i64, .cost = 1},
     [TN_OP_bitwise_right_shift_Tensor] = {.i64 = shift_right_i64, .cost = 1},
     [TN_OP_bitwise_right_shift_Tensor_Scalar] = {.i64 = shift_right_i64, .cost = 1},
+    [TN_OP_bitwise_right_shift_Scalar_Tensor] = {.i64 = shift_right_i64, .cost = 1},
     [TN_OP_dunder_rshift_Tensor] = {.i64 = shift_right_i64, .cost = 1},
     [TN_OP_dunder_rshift_Scalar] = {.i64 = shift_right_i64, .cost = 1},
 };

@@ -1,5 +1,6 @@
 /* Elementwise ops of one tensor. */
 #include "kernels/elementwise.h"
+#include "kernels/special.h"
 #include "kernels/vmath.h"
 #include <float.h>
 #include <string.h>
@@ -126,6 +127,14 @@ FLOAT(round_decimals, p1 != 0 ? rintf(x / p0) * p0 : rintf(x * p0) / p0,
 BOTH(hardshrink, x >= -p0 && x <= p0 ? 0 : x)
 BOTH(softshrink, x > p0 ? x - p0 : x < -p0 ? x + p0 : 0 * x)
 
+#define DOUBLED(name) FLOAT(name, (float)tn_##name((double)x), tn_##name(x))
+DOUBLED(lgamma)
+DOUBLED(digamma)
+DOUBLED(erfinv)
+DOUBLED(entr)
+FLOAT(ndtr, (float)(0.5 * erfc((double)-x * M_SQRT1_2)), 0.5 * erfc(-x * M_SQRT1_2))
+FLOAT(deg2rad, x *(float)(M_PI / 180), x *(M_PI / 180))
+FLOAT(rad2deg, x *(float)(180 / M_PI), x *(180 / M_PI))
 TRUTH(signbit, signbit(x) != 0, x < 0)
 TRUTH(isnan, x != x, 0)
 TRUTH(isinf, x == INFINITY || x == -INFINITY, 0)
@@ -204,6 +213,13 @@ static const unary table[TN_OP_COUNT] = {
     [TN_OP_hardshrink] = ROW(hardshrink, 1),
     [TN_OP_softshrink] = ROW(softshrink, 1),
     [TN_OP_signbit] = ROW_INT(signbit, 1),
+    [TN_OP_lgamma] = ROW(lgamma, 40),
+    [TN_OP_digamma] = ROW(digamma, 40),
+    [TN_OP_erfinv] = ROW(erfinv, 60),
+    [TN_OP_special_entr] = ROW(entr, 20),
+    [TN_OP_special_ndtr] = ROW(ndtr, 30),
+    [TN_OP_deg2rad] = ROW(deg2rad, 1),
+    [TN_OP_rad2deg] = ROW(rad2deg, 1),
     [TN_OP_isnan] = ROW_INT(isnan, 1),
     [TN_OP_isinf] = ROW_INT(isinf, 1),
     [TN_OP_isfinite] = ROW_INT(isfinite, 1),

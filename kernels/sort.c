@@ -154,6 +154,69 @@ static void part(const job *j, int64_t begin, int64_t end, item *x) {
     }
 }
 
+/* The most frequent element, the smallest of several, and its last place. As PyTorch has it, a NaN
+ * equals nothing and comes first. */
+static void mode_row(const job *j, item *x, const char *in, int64_t at_value, int64_t at_place) {
+    get_keys(x, in, j->step[0], j->dtype, j->n, false);
+    const item *sorted = merge_sort(x, x + j->n, j->n);
+    int64_t place = 0, most = 0;
+    for (int64_t i = j->n; i > 0 && tn_dtype_is_float(j->dtype) && sorted[i - 1].key == UINT64_MAX;
+         i--) {
+        most = 1;
+        place = sorted[i - 1].place;
+    }
+    for (int64_t i = 0, begin = 0; i < j->n; i++) {
+        if (most > 0 && tn_dtype_is_float(j->dtype) && sorted[i].key == UINT64_MAX)
+            break;
+        if (i + 1 < j->n && sorted[i + 1].key == sorted[i].key)
+            continue;
+        if (i + 1 - begin > most) {
+            most = i + 1 - begin;
+            place = sorted[i].place;
+        }
+        begin = i + 1;
+    }
+    if (j->values.dtype)
+        TN_K(move_run)
+    ((char *)j->values.data + at_value, 0, in + place * j->step[0], 0, tenon_dtype_size(j->dtype),
+     1);
+    if (j->places.dtype)
+        *(int64_t *)(void *)((char *)j->places.data + at_place) = place;
+}
+
+tenon_status TN_K(mode)(tn_call *call) {
+    const tenon_node *node = call->node;
+    tenon_view in = tn_at_least_1d(tn_call_in(call, 0));
+    job j = {.in = in.data, .dtype = in.dtype, .walk = tn_walk_make(), .values = call->out[0]};
+    int64_t dim = tn_arg_int(node, 1, -1);
+    bool keep = tn_arg_bool(node, 2);
+    dim = dim < 0 ? dim + in.rank : dim;
+    j.places = call->out[1];
+    for (int d = 0, to = 0; d < in.rank; d++) {
+        if (d == dim) {
+            j.n = in.shape[d];
+            j.step[0] = tn_step(&in, d);
+            to += keep;
+            continue;
+        }
+        tn_walk_dim(&j.walk, in.shape[d], tn_step(&in, d),
+                    j.values.dtype ? tn_step(&j.values, to) : 0,
+                    j.places.dtype ? tn_step(&j.places, to) : 0);
+        to++;
+    }
+    if (j.walk.count == 0)
+        return TENON_OK;
+    item *x = tn_call_scratch(call, (size_t)j.n * 2 * sizeof *x);
+    if (!x)
+        return tn_no_memory();
+    tn_walk_seek(&j.walk, 0);
+    for (int64_t r = 0; r < j.walk.count; r++) {
+        mode_row(&j, x, j.in + j.walk.at[0], j.walk.at[1], j.walk.at[2]);
+        tn_walk_next(&j.walk);
+    }
+    return TENON_OK;
+}
+
 static bool flag(const tenon_node *node, const char *name, bool other) {
     int i = tn_op_param(node->op, name);
     return i < 0 ? other : tn_arg_bool(node, i);
@@ -238,9 +301,9 @@ static int64_t search(const sequence *s, const void *value, tenon_dtype dtype, b
 
 tenon_status TN_K(search)(tn_call *call) {
     const tenon_node *node = call->node;
-    bool bucketize = node->op->id == TN_OP_bucketize_Tensor;
-    const tenon_view *sorted = tn_call_in(call, bucketize ? 1 : 0),
-                     *values = tn_call_in(call, bucketize ? 0 : 1);
+    bool bucketize = tn_op_param(node->op, "boundaries") >= 0;
+    const tenon_view *sorted = tn_call_in(call, bucketize ? 1 : 0);
+    const tenon_view value = tn_call_operand(call, bucketize ? 0 : 1), *values = &value;
     const tenon_view *out = &call->out[0];
     const tenon_view *sorter = bucketize ? NULL : tn_call_in(call, 5);
     const char *side = bucketize ? NULL : tn_arg_string(node, 4);

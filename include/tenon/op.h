@@ -20,8 +20,9 @@ typedef struct tenon_op_info {
     const char *onednn; /* the oneDNN Graph ops that it maps to, such as "MatMul"; "" when none */
     const char
         *alias_of;       /* the op of which `name` is a second name, which graphs then hold; NULL */
-    const char *refused; /* why no graph holds it; NULL for all others. `name` is then without
-                            overload, and may hold * for any characters; `schema` is "" */
+    const char *refused; /* why no graph holds it; NULL for all others. `name` then stands for all
+                            overloads when it has none, and for the form in place, and may hold
+                            * for any characters; `schema` is "" */
 } tenon_op_info;
 
 /* How many ops there are: those of the table, second names, those that are refused, and registered

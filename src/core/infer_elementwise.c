@@ -107,6 +107,7 @@ tenon_status tn_infer_arithmetic(tn_infer *infer) {
     case TN_OP_minimum:
     case TN_OP_min_other:
         break;
+    case TN_OP_nextafter:
     case TN_OP_hypot:
         if (!tn_dtype_is_float(dtype))
             return needs(infer, "floating-point tensors", dtype);

@@ -22,7 +22,9 @@ static tenon_status need_index_if_any(const tn_infer *infer, int index, tn_meta 
 }
 
 static tenon_status unsupported_size(const tn_infer *infer) {
-    return tn_fail(TENON_UNSUPPORTED, "node '%s' (%s): the output's size depends on data",
+    return tn_fail(TENON_UNSUPPORTED,
+                   "node '%s' (%s): the size of its output depends on data: on the values of "
+                   "tensors, not only on their shapes",
                    infer->node->name, infer->op->name);
 }
 
@@ -385,10 +387,11 @@ tenon_status tn_infer_masked_select(tn_infer *infer) {
 }
 
 tenon_status tn_infer_search(tn_infer *infer) {
-    bool bucketize = infer->op->id == TN_OP_bucketize_Tensor;
+    bool bucketize = tn_op_param(infer->op, "boundaries") >= 0;
     tn_meta sorted, values, sorter;
     TN_TRY(tn_need_tensor(infer, bucketize ? 1 : 0, &sorted));
-    TN_TRY(tn_need_tensor(infer, bucketize ? 0 : 1, &values));
+    if (!tn_infer_in(infer, bucketize ? 0 : 1, &values))
+        return tn_infer_fail(infer, "needs something to look for");
     if (sorted.rank == 0 || (bucketize && sorted.rank != 1))
         return tn_infer_fail(infer, "needs sorted boundaries of %s",
                              bucketize ? "one dimension" : "dimensions");

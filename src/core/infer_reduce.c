@@ -101,6 +101,7 @@ tenon_status tn_infer_reduce(tn_infer *infer) {
         out->dtype = tn_dtype_is_float(in.dtype) ? in.dtype : TENON_FLOAT32;
         break;
     case TN_OP_sum:
+    case TN_OP_nansum:
     case TN_OP_sum_dim_IntList:
     case TN_OP_prod:
     case TN_OP_prod_dim_int:
@@ -110,6 +111,12 @@ tenon_status tn_infer_reduce(tn_infer *infer) {
     case TN_OP_min:
     case TN_OP_amax:
     case TN_OP_amin:
+        TN_TRY(need_order(infer, in.dtype));
+        break;
+    case TN_OP_median:
+    case TN_OP_nanmedian:
+        if (in.dtype == TENON_BOOL)
+            return tn_infer_fail(infer, "needs numbers");
         TN_TRY(need_order(infer, in.dtype));
         break;
     case TN_OP_linalg_vector_norm:
@@ -138,13 +145,26 @@ tenon_status tn_infer_reduce(tn_infer *infer) {
     return TENON_OK;
 }
 
+/* kthvalue: k counts from 1. */
+static tenon_status need_place(const tn_infer *infer, const tn_meta *in, uint32_t mask) {
+    int64_t k = tn_arg_int(infer->node, 1, 0), size = 1;
+    for (int d = 0; d < in->rank; d++)
+        if (mask >> d & 1)
+            size = in->shape[d];
+    if (k < 1 || k > size)
+        return tn_infer_fail(infer, "k = %lld is not in 1..%lld", (long long)k, (long long)size);
+    return TENON_OK;
+}
+
 tenon_status tn_infer_reduce_arg(tn_infer *infer) {
     tn_meta in, out;
     uint32_t mask;
     TN_TRY(tn_need_tensor(infer, 0, &in));
     TN_TRY(need_order(infer, in.dtype));
-    TN_TRY(get_mask(infer, 1, in.rank, true, &mask));
+    TN_TRY(get_mask(infer, tn_op_param(infer->op, "dim"), in.rank, true, &mask));
     TN_TRY(need_elements(infer, &in, mask));
+    if (infer->op->id == TN_OP_kthvalue)
+        TN_TRY(need_place(infer, &in, mask));
     reduce_shape(&out, &in, mask, keeps(infer));
     out.dtype = in.dtype;
     for (int i = 0; i < infer->out_count; i++)

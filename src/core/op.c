@@ -75,6 +75,12 @@ static const char *const renamed[][2] = {
     {"aten.pow_.Scalar", "aten.pow.Tensor_Scalar"},
     {"aten.pow_.Tensor", "aten.pow.Tensor_Tensor"},
     {"aten.floor_divide_.Tensor", "aten.floor_divide"},
+    {"aten.float_power_.Scalar", "aten.float_power.Tensor_Scalar"},
+    {"aten.float_power_.Tensor", "aten.float_power.Tensor_Tensor"},
+    {"aten.__ilshift__.Scalar", "aten.__lshift__.Scalar"},
+    {"aten.__ilshift__.Tensor", "aten.__lshift__.Tensor"},
+    {"aten.__irshift__.Scalar", "aten.__rshift__.Scalar"},
+    {"aten.__irshift__.Tensor", "aten.__rshift__.Tensor"},
     {"aten.__iand__.Tensor", "aten.__and__.Tensor"},
     {"aten.__iand__.Scalar", "aten.__and__.Scalar"},
     {"aten.__ior__.Tensor", "aten.__or__.Tensor"},
@@ -174,14 +180,14 @@ const char *tn_op_refused(const char *name) {
     if (!base)
         return NULL;
     char *end = base + 1 + strcspn(base + 1, ".");
-    *end = '\0';
-    for (int pass = 0; pass < 2; pass++) {
+    for (int pass = 0; pass < 3; pass++) {
+        if (pass == 1)
+            *end = '\0'; /* all overloads */
+        if (pass == 2 && end[-1] == '_')
+            end[-1] = '\0'; /* the form in place */
         for (int i = 0; i < TN_COUNT(refused); i++)
             if (fnmatch(refused[i].name, text, 0) == 0)
                 return refused[i].reason;
-        if (end[-1] != '_')
-            break;
-        end[-1] = '\0'; /* the form in place */
     }
     return NULL;
 }

@@ -17,6 +17,9 @@ int64_t tn_slice_range(const tenon_node *node, int index, int64_t size, int64_t 
 /* How many elements of a constant are not 0; -1 when the value is no constant. */
 int64_t tn_constant_nonzero(const tenon_value *value);
 
+/* The dimension along which cross and linalg_cross compute, or -1 when there is none. */
+int tn_cross_dim(const tenon_node *node, int rank, const int64_t *shape);
+
 /* Fails unless argument `index` is a tensor, not a literal number. */
 tenon_status tn_need_tensor(const tn_infer *infer, int index, tn_meta *meta);
 tenon_status tn_need_float(const tn_infer *infer, tenon_dtype dtype);

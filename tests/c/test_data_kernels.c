@@ -178,7 +178,7 @@ START_TEST(test_data_dependent_sizes_are_refused) {
         "input %x: int64[3]\n %y = aten.one_hot(%x)",
     };
     for (int i = 0; i < TN_COUNT(bodies); i++)
-        expect_refusal(bodies[i], "the output's size depends on data");
+        expect_refusal(bodies[i], "the size of its output depends on data");
     tenon_value *x = parse("input %x: float32[3]\n %y = aten.neg(%x)")->args[0].as.value;
     tenon_arg arg = tenon_arg_value(x);
     tenon_node *node = NULL;

@@ -96,6 +96,7 @@ START_TEST(refusals_say_why) {
         {"aten._fft_r2c", "complex numbers"},
         {"aten.fft_irfft2", "complex numbers"},
         {"aten._unique2", "depends on data"},
+        {"aten.repeat_interleave.self_Tensor", "depends on data"},
         {"higher_order.while_loop", "depends on data"},
     };
     for (int i = 0; i < TN_COUNT(cases); i++) {
@@ -115,6 +116,7 @@ START_TEST(refusals_say_why) {
                       tenon_last_error());
     }
     ck_assert_ptr_null(tn_op_refused("aten.relu"));
+    ck_assert_ptr_null(tn_op_refused("aten.repeat_interleave.self_int"));
     ck_assert_ptr_null(tn_op_refused("aten.fft_fftshift"));
     ck_assert_ptr_null(tn_op_refused("rand"));
     ck_assert_ptr_null(tn_op_refused("mine.rand"));
