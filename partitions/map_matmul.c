@@ -153,6 +153,18 @@ static bool mask_is_safe(const tenon_view *mask) {
     return true;
 }
 
+/* A mask in all four dimensions: oneDNN 3.7 takes one of three to be the same for all heads. */
+static int mask_of(tn_builder *b, tenon_node *node) {
+    const tenon_view *mask = tn_b_view(b, node, MASK);
+    tenon_value *value = tn_arg_value(node, MASK);
+    if (mask->rank != 3)
+        return tn_b_value(b, value);
+    int64_t shape[4] = {1, mask->shape[0], mask->shape[1], mask->shape[2]};
+    int64_t strides[4] = {tenon_view_numel(mask), mask->strides[0], mask->strides[1],
+                          mask->strides[2]};
+    return tn_b_reshaped(b, value, 4, shape, strides);
+}
+
 static bool check_attention(tn_builder *b, tenon_node *node) {
     const tenon_view *out = tn_b_out_view(b, node, 0), *mask = tn_b_view(b, node, MASK);
     for (int i = QUERY; i <= VALUE; i++) {
@@ -167,6 +179,9 @@ static bool check_attention(tn_builder *b, tenon_node *node) {
         return tn_refuse(b, TENON_REASON_ACCURACY,
                          "oneDNN would round the scores to %s, which PyTorch keeps in float32",
                          tenon_dtype_text(out->dtype));
+    if (out->shape[3] > tn_b_view(b, node, KEY)->shape[3])
+        return tn_refuse(b, TENON_REASON_ACCURACY,
+                         "its values are wider than its keys, which oneDNN 3.7 computes wrongly");
     if (tn_arg_float(node, DROPOUT, 0) != 0)
         return tn_refuse(b, TENON_REASON_ATTRIBUTE,
                          "its dropout_p is not 0, and oneDNN's attention has no dropout");
@@ -210,8 +225,7 @@ bool tn_map_SDPA(tn_builder *b, tenon_node *node) {
     tn_b_op(b, dnnl_graph_op_multiply, scores, tn_b_scalar(b, dtype, scale), -1, scaled);
     bool causal = tn_arg_bool(node, CAUSAL);
     if (causal || tn_b_view(b, node, MASK)) {
-        int mask = causal ? causal_mask(b, dtype, shape[2], shape[3])
-                          : tn_b_value(b, tn_arg_value(node, MASK));
+        int mask = causal ? causal_mask(b, dtype, shape[2], shape[3]) : mask_of(b, node);
         at = tn_b_inner(b, dtype, 4, shape);
         tn_b_op(b, dnnl_graph_op_add, scaled, mask, -1, at);
     }
