@@ -1,5 +1,6 @@
-/* Folds padding by a constant into the window that reads it.
+/* Folds padding by a constant into the window that reads it; padding by nothing goes.
  *
+ *     x -- constant_pad_nd([0, 0, ..])                    ->   x
  *     x -- constant_pad_nd(0) -- convolution(padding)     ->   x -- convolution(padding + pad)
  *     x -- constant_pad_nd(0) -- avg_pool(padding)        ->   x -- avg_pool(padding + pad)
  *     x -- constant_pad_nd(-inf) -- max_pool(padding)     ->   x -- max_pool(padding + pad)
@@ -178,11 +179,27 @@ static tenon_status avg_pool(tenon_node *node, tenon_value **with) {
     return tn_emit(node, node->op->id, with, a, node->op->param_count);
 }
 
+/* ---- Nothing ---- */
+
+/* Models that pad to a multiple of their window do it for every image, whether it needs it or not.
+ */
+static tenon_status nothing(tenon_node *node, tenon_value **with) {
+    int64_t amounts[2 * TENON_MAX_RANK];
+    int count = tn_arg_ints(node, 1, amounts, TN_COUNT(amounts));
+    for (int i = 0; i < count; i++)
+        if (amounts[i] != 0)
+            return TENON_OK;
+    if (count >= 0)
+        with[0] = tn_arg_value(node, 0);
+    return TENON_OK;
+}
+
 tenon_status tn_pass_pads(tenon_graph *graph, bool *changed) {
     static const tn_rule rules[] = {
         {TN_OP_convolution, convolution}, {TN_OP_padded_convolution, convolution},
         {TN_OP_max_pool1d, max_pool},     {TN_OP_max_pool2d, max_pool},
         {TN_OP_max_pool3d, max_pool},     {TN_OP_avg_pool1d, avg_pool},
-        {TN_OP_avg_pool2d, avg_pool},     {TN_OP_avg_pool3d, avg_pool}};
+        {TN_OP_avg_pool2d, avg_pool},     {TN_OP_avg_pool3d, avg_pool},
+        {TN_OP_constant_pad_nd, nothing}};
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);
 }

@@ -78,6 +78,10 @@ static const rewrite cases[] = {
          AVG("%p, [3, 3], [2, 2], [0, 0], false, true, 3") OUT,
      "graph g { const %x: float32[1, 2, 8, 8] = random(1)\n" AVG(
          "%x, [3, 3], [2, 2], [1, 1], false, true, 3") OUT},
+    /* by nothing; by nothing in sum */
+    {G(PAD("p", "[0, 0, 0, 0, 0, 0]", "0") "%y = aten.relu(%p)\n" OUT),
+     G("%y = aten.relu(%x)\n" OUT)},
+    {G(PAD("p", "[1, -1]", "0") "%y = aten.relu(%p)\n" OUT), NULL},
     /* by another number; padding that does not count beside some that does; a window that is cut */
     {G(PAD("p", "[1, 1, 1, 1]", "1") AVG("%p, [3, 3], [2, 2]") OUT), NULL},
     {G(PAD("p", "[1, 1, 1, 1]", "0") AVG("%p, [5, 5], [2, 2], [1, 1], false, false") OUT), NULL},
