@@ -17,7 +17,6 @@ TIMM = {
     "efficientformer_l1": (224, {}),
     "efficientformerv2_s0": (224, {}),
     "fastvit_t8": (64, {}),
-    "levit_128s": (224, {}),
     "edgenext_xx_small": (64, {}),
     "mixer_s32_224": (64, dict(img_size=64)),
     "resmlp_12_224": (64, dict(img_size=64)),
@@ -200,22 +199,6 @@ OTHERS = {
             use_cache=False,
         ),
         {"input_features": (80, 64), "decoder_input_ids": 8},
-    ),
-    "wav2vec2": (
-        "Wav2Vec2",
-        "Wav2Vec2Model",
-        dict(
-            SMALL, conv_dim=(32,) * 7, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4
-        ),
-        {"input_values": (6400,)},
-    ),
-    "hubert": (
-        "Hubert",
-        "HubertModel",
-        dict(
-            SMALL, conv_dim=(32,) * 7, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4
-        ),
-        {"input_values": (6400,)},
     ),
     "audio_spectrogram": (
         "AST",
