@@ -34,7 +34,34 @@ static tn_sharing sharing_of_to(const tenon_node *node, tn_dense input) {
     return wants_other_format(node, input) ? TN_SHARE_MAYBE : TN_SHARE_SURE;
 }
 
+bool tn_shares_list(const tenon_node *node) {
+    switch (node->op->id) {
+    case TN_OP_broadcast_tensors:
+    case TN_OP_meshgrid:
+    case TN_OP_meshgrid_indexing:
+    case TN_OP_einsum: /* of one operand it may only order dimensions */
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool tn_is_reshape(const tenon_node *node) {
+    switch (node->op->id) {
+    case TN_OP_reshape:
+    case TN_OP_reshape_as:
+    case TN_OP_flatten_using_ints:
+        return true;
+    default:
+        return false;
+    }
+}
+
 tn_sharing tn_sharing_of(const tenon_node *node, tn_dense input) {
+    if (tn_shares_list(node))
+        return TN_SHARE_MAYBE;
+    if (tn_is_reshape(node))
+        return input == TN_DENSE_YES ? TN_SHARE_SURE : TN_SHARE_MAYBE;
     switch (node->op->id) {
     case TN_OP_to_dtype:
     case TN_OP_to_device:
@@ -48,19 +75,14 @@ tn_sharing tn_sharing_of(const tenon_node *node, tn_dense input) {
         return TN_SHARE_SURE;
     case TN_OP_lift_fresh_copy:
         return TN_SHARE_NOT;
-    case TN_OP_broadcast_tensors:
-        return TN_SHARE_MAYBE;
     case TN_OP_contiguous:
         if (tn_arg_int(node, 1, FORMAT_CONTIGUOUS) != FORMAT_CONTIGUOUS)
             return TN_SHARE_MAYBE;
+        /* fall through */
+    case TN_OP_ravel:
         return input == TN_DENSE_YES  ? TN_SHARE_SURE
                : input == TN_DENSE_NO ? TN_SHARE_NOT
                                       : TN_SHARE_MAYBE;
-    case TN_OP_reshape:
-    case TN_OP_reshape_as:
-    case TN_OP_flatten_using_ints:
-    case TN_OP_ravel:
-        return input == TN_DENSE_YES ? TN_SHARE_SURE : TN_SHARE_MAYBE;
     default:
         return node->op->kind == TN_OP_VIEW ? TN_SHARE_SURE : TN_SHARE_NOT;
     }
@@ -111,10 +133,11 @@ tn_dense tn_dense_of(const tenon_node *node, tn_dense first, tn_dense inputs) {
     case TN_OP_contiguous:
         return tn_arg_int(node, 1, FORMAT_CONTIGUOUS) == FORMAT_CONTIGUOUS ? TN_DENSE_YES
                                                                            : TN_DENSE_UNKNOWN;
+    case TN_OP_ravel:
+        return TN_DENSE_YES;
     case TN_OP_reshape:
     case TN_OP_reshape_as:
     case TN_OP_flatten_using_ints:
-    case TN_OP_ravel:
         return first == TN_DENSE_YES ? TN_DENSE_YES : TN_DENSE_UNKNOWN;
     case TN_OP_select_int:
     case TN_OP_unbind_int:
@@ -129,7 +152,14 @@ tn_dense tn_dense_of(const tenon_node *node, tn_dense first, tn_dense inputs) {
     case TN_OP_scaled_dot_product_attention: /* its result is a transposed view */
     case TN_OP_lstm_input:
     case TN_OP_gru_input:
+    case TN_OP_rnn_tanh_input:
+    case TN_OP_rnn_relu_input:
     case TN_OP_einsum:
+    case TN_OP_broadcast_tensors:
+    case TN_OP_meshgrid:
+    case TN_OP_meshgrid_indexing:
+    case TN_OP_nonzero:
+    case TN_OP_rot90:
     case TN_OP_to_copy:
         return TN_DENSE_UNKNOWN;
     default:
@@ -226,6 +256,43 @@ static tenon_status split_back(const scatter *s, int index) {
                 TN_ARGS(VAL(s->base), VAL(s->part), view->args[2], INT(start), INT(end), INT(1)));
 }
 
+/* By strides alone: each steps over all that smaller ones reach. */
+bool tn_apart(const tenon_view *view) {
+    bool done[TENON_MAX_RANK] = {0};
+    int64_t reach = 0;
+    for (int left = view->rank; left > 0; left--) {
+        int least = -1;
+        for (int d = 0; d < view->rank; d++)
+            if (!done[d] && (least < 0 || view->strides[d] < view->strides[least]))
+                least = d;
+        done[least] = true;
+        if (view->shape[least] == 0)
+            return true;
+        if (view->shape[least] == 1)
+            continue;
+        if (view->strides[least] <= reach)
+            return false;
+        reach += (view->shape[least] - 1) * view->strides[least];
+    }
+    return true;
+}
+
+/* Any view of known sizes: its strides over the row-major elements of the base. */
+static tenon_status strided_back(const scatter *s, int index) {
+    const tenon_value *base = s->base, *value = s->view->outputs[index];
+    if (s->view->op->kind != TN_OP_VIEW || !tn_value_static(base) || !tn_value_static(value))
+        return tn_pass_refuse(s->view, "writing through this view cannot be made functional");
+    tenon_arg sizes[TENON_MAX_RANK], strides[TENON_MAX_RANK];
+    tenon_view in = tn_view_make(TN_ORIGIN, base->dtype, base->rank, base->shape);
+    tenon_view out = tn_view_make(TN_ORIGIN, value->dtype, value->rank, value->shape);
+    if (!s->view->op->view(s->view, index, &in, &out) || !tn_apart(&out))
+        return tn_pass_refuse(s->view, "one element of it stands for several");
+    int64_t offset = ((char *)out.data - TN_ORIGIN) / (int64_t)tenon_dtype_size(out.dtype);
+    return emit(s, TN_OP_as_strided_scatter,
+                TN_ARGS(VAL(s->base), VAL(s->part), tn_ints(sizes, out.shape, out.rank),
+                        tn_ints(strides, out.strides, out.rank), INT(offset)));
+}
+
 tenon_status tn_emit_scatter(tenon_graph *graph, tenon_node *before, const tenon_node *view,
                              int index, tenon_value *base, tenon_value *part, tenon_value **out) {
     const scatter s = {graph, before, view, base, part, out};
@@ -294,6 +361,6 @@ tenon_status tn_emit_scatter(tenon_graph *graph, tenon_node *before, const tenon
         return emit(&s, TN_OP_as_strided_scatter,
                     TN_ARGS(VAL(base), VAL(part), args[1], args[2], args[3]));
     default:
-        return tn_pass_refuse(view, "writing through this view cannot be made functional");
+        return strided_back(&s, index);
     }
 }

@@ -12,12 +12,14 @@
  * again. Writes that reach inputs and buffers become write-backs at the end.
  *
  * reshape, contiguous and the like share memory or do not, as strides were in the exported program.
- * Where that is not known, both sides are roots of one group, and a write on one side refuses a
- * later read on the other.
+ * Where all sizes are numbers, strides are followed from dense roots through views, by the rules of
+ * the table. Where they are not known, both sides are roots of one group, and a write on one side
+ * refuses a later read on the other.
  */
 #include "fusion/alias.h"
 #include "fusion/passes.h"
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct alias {
     tenon_value *value;
@@ -37,6 +39,8 @@ typedef struct alias {
 typedef struct pass {
     tenon_graph *graph;
     alias *a; /* by value id; values made by this pass have none */
+    tenon_view
+        *memory; /* by value id: how it lies in its root, from TN_ORIGIN; no dtype: not known */
     int32_t count;
     int32_t *path; /* room for `count` ids */
     int32_t *ids;  /* by use of the node being visited: the value it named, or -1 for numbers */
@@ -79,6 +83,41 @@ static void join(pass *p, int32_t a, int32_t b) {
     y->group = a;
 }
 
+/* Offset and strides of a value in its root's memory in the exported program, where known. */
+static bool memory_of(const pass *p, int32_t id, tenon_view *out) {
+    const alias *a = &p->a[id];
+    if (p->memory[id].dtype == TENON_DTYPE_NONE) {
+        if (a->root != id || a->dense != TN_DENSE_YES || !tn_value_static(a->value))
+            return false;
+        *out = tn_view_make(TN_ORIGIN, a->value->dtype, a->value->rank, a->value->shape);
+        return true;
+    }
+    *out = p->memory[id];
+    return true;
+}
+
+static tn_dense dense_of(const pass *p, int32_t id) {
+    tenon_view memory;
+    if (!memory_of(p, id, &memory))
+        return p->a[id].dense;
+    return tenon_view_is_contiguous(&memory) ? TN_DENSE_YES : TN_DENSE_NO;
+}
+
+typedef enum seen { SEEN, NOT_A_VIEW, NOT_KNOWN } seen;
+
+/* How output `index` of a node lies in the memory of value `self`. */
+static seen look(const pass *p, const tenon_node *node, int index, int32_t self, tenon_view *out) {
+    const tenon_value *value = node->outputs[index];
+    tenon_view in;
+    if (self < 0 || !tn_value_static(value) || !memory_of(p, self, &in))
+        return NOT_KNOWN;
+    *out = tn_view_make(in.data, value->dtype, value->rank, value->shape);
+    if (node->op->kind == TN_OP_VIEW)
+        return node->op->view(node, index, &in, out) ? SEEN : NOT_A_VIEW;
+    memcpy(out->strides, in.strides, sizeof out->strides); /* to, dropout: the same */
+    return SEEN;
+}
+
 static alias *add_root(pass *p, tenon_value *value, tn_dense dense) {
     alias *a = &p->a[value->id];
     *a = (alias){.value = value,
@@ -103,6 +142,14 @@ static void add_view(pass *p, tenon_value *value, int32_t parent, tenon_node *vi
     a->parent = parent;
     a->view = view;
     a->version = p->a[a->root].newest;
+}
+
+/* The same, with where it lies. */
+static void add_seen(pass *p, tenon_value *value, int32_t parent, tenon_node *view,
+                     const tenon_view *memory) {
+    add_view(p, value, parent, view, TN_DENSE_UNKNOWN);
+    p->memory[value->id] = *memory;
+    p->a[value->id].dense = dense_of(p, value->id);
 }
 
 static tenon_status spend(pass *p, const tenon_node *node) {
@@ -313,6 +360,24 @@ static tenon_status visit_updates(pass *p, tenon_node *node) {
     return TENON_OK;
 }
 
+/* Whether one element stands for several, as far as is known. */
+static bool repeats(const pass *p, int32_t id) {
+    for (; p->memory[id].dtype == TENON_DTYPE_NONE; id = p->a[id].parent) {
+        if (p->a[id].parent < 0)
+            return false;
+        switch (p->a[id].view->op->id) {
+        case TN_OP_expand:
+        case TN_OP_expand_as:
+        case TN_OP_broadcast_to:
+        case TN_OP_unfold:
+            return true;
+        default:
+            break;
+        }
+    }
+    return !tn_apart(&p->memory[id]);
+}
+
 static tenon_status visit_inplace(pass *p, tenon_node *node) {
     if (!node->op->returns[0].written)
         return visit_updates(p, node);
@@ -329,9 +394,13 @@ static tenon_status visit_inplace(pass *p, tenon_node *node) {
     add_root(p, output, TN_DENSE_UNKNOWN);
     if (now->node->op->kind ==
         TN_OP_VIEW) { /* squeeze_, t_, ...: the same memory, seen differently */
+        tenon_view memory;
         tn_value_adopt(now, output);
         bool dense = node->op->id == TN_OP_resize_;
-        add_view(p, output, self, now->node, dense ? TN_DENSE_YES : TN_DENSE_UNKNOWN);
+        if (look(p, now->node, 0, self, &memory) == SEEN)
+            add_seen(p, output, self, now->node, &memory);
+        else
+            add_view(p, output, self, now->node, dense ? TN_DENSE_YES : TN_DENSE_UNKNOWN);
         p->a[output->id].now = now;
         p->a[self].same = output->id;
         return TENON_OK;
@@ -341,6 +410,9 @@ static tenon_status visit_inplace(pass *p, tenon_node *node) {
                        "node '%s' (%s): its result is %s, which cannot be written to %s",
                        node->name, node->op->name, tenon_dtype_text(now->dtype),
                        tenon_dtype_text(target->dtype));
+    if (repeats(p, self))
+        return tn_pass_refuse(node, "it writes '%s', where one element stands for several",
+                              p->a[self].value->name);
     if (now->dtype != TENON_DTYPE_NONE || may_need_cast(node, target->dtype))
         TN_TRY(tn_emit_cast(node, now, target->dtype, &now));
     tn_value_adopt(now, target);
@@ -353,26 +425,57 @@ static void visit_other(pass *p, tenon_node *node) {
     int32_t self = node->use_count && tn_arg_value(node, 0) == node->uses[0].value ? p->ids[0] : -1;
     tn_dense inputs = TN_DENSE_YES;
     for (int i = 0; i < node->use_count; i++)
-        if (p->ids[i] >= 0 && p->a[p->ids[i]].dense != TN_DENSE_YES)
+        if (p->ids[i] >= 0 && dense_of(p, p->ids[i]) != TN_DENSE_YES)
             inputs = TN_DENSE_UNKNOWN;
-    tn_dense first = self >= 0 ? p->a[self].dense : TN_DENSE_UNKNOWN;
-    bool lists = node->op->id == TN_OP_broadcast_tensors;
+    tn_dense first = self >= 0 ? dense_of(p, self) : TN_DENSE_UNKNOWN;
+    bool lists = tn_shares_list(node);
     tn_sharing sharing = lists || self >= 0 ? tn_sharing_of(node, first) : TN_SHARE_NOT;
     tn_dense dense = tn_dense_of(node, first, inputs);
     for (int i = 0; i < node->output_count; i++) {
+        tenon_view memory;
+        seen how = sharing == TN_SHARE_NOT || lists ? NOT_KNOWN : look(p, node, i, self, &memory);
+        bool reshape = sharing == TN_SHARE_MAYBE && tn_is_reshape(node);
+        if (how == SEEN && (sharing == TN_SHARE_SURE || reshape)) {
+            add_seen(p, node->outputs[i], self, node, &memory);
+            continue;
+        }
         if (sharing == TN_SHARE_SURE) {
             add_view(p, node->outputs[i], self, node, dense);
             continue;
         }
-        add_root(p, node->outputs[i], dense);
-        for (int k = 0; sharing == TN_SHARE_MAYBE && k < (lists ? node->use_count : 1); k++)
+        bool copied = how == NOT_A_VIEW && reshape;
+        add_root(p, node->outputs[i], copied ? TN_DENSE_YES : dense);
+        for (int k = 0; sharing == TN_SHARE_MAYBE && !copied && k < (lists ? node->use_count : 1);
+             k++)
             if (p->ids[k] >= 0)
                 join(p, p->a[p->ids[k]].root, node->outputs[i]->id);
     }
 }
 
+/* as_strided is about the whole memory that its input lies in: it becomes one of the root. */
+static tenon_status rebase(pass *p, tenon_node *node) {
+    const tenon_value *self = tn_arg_value(node, 0);
+    if (!self || self->id >= p->count)
+        return TENON_OK;
+    int32_t id = resolve(p, self->id), root = p->a[id].root;
+    bool offset = !tn_arg_is_none(node, 3);
+    tenon_view in, whole;
+    if (memory_of(p, id, &in) && memory_of(p, root, &whole) && p->a[root].same < 0) {
+        int64_t at = ((char *)in.data - TN_ORIGIN) / (int64_t)tenon_dtype_size(in.dtype);
+        if (id == root)
+            return TENON_OK;
+        TN_TRY(tenon_node_set_arg(node, 0, tenon_arg_value(p->a[root].value)));
+        return offset ? TENON_OK : tenon_node_set_arg(node, 3, tenon_arg_int(at));
+    }
+    if (dense_of(p, id) == TN_DENSE_YES && (id == root || !offset))
+        return TENON_OK;
+    return tn_pass_refuse(node, "how the memory of its input lies is not known");
+}
+
 static tenon_status visit(pass *p, tenon_node *node) {
     p->at = node;
+    if (node->op->id == TN_OP_as_strided)
+        TN_TRY(rebase(p, node));
     for (int i = 0; i < node->use_count; i++)
         TN_TRY(refresh(p, node, &node->uses[i], &p->ids[i]));
     if (node->op->kind == TN_OP_INPLACE)
@@ -475,10 +578,15 @@ static tenon_status run(pass *p) {
     return finish(p);
 }
 
+static bool is_strided_view(const tenon_node *node) {
+    const tenon_value *self = node->op->id == TN_OP_as_strided ? tn_arg_value(node, 0) : NULL;
+    return self && self->node && self->node->op->kind == TN_OP_VIEW;
+}
+
 tenon_status tn_pass_functionalize(tenon_graph *graph, bool *changed) {
     int32_t widest = 1;
     for (const tenon_node *node = graph->first; node; node = node->next) {
-        *changed |= node->op->kind == TN_OP_INPLACE;
+        *changed |= node->op->kind == TN_OP_INPLACE || is_strided_view(node);
         widest = node->use_count > widest ? node->use_count : widest;
     }
     if (!*changed)
@@ -488,10 +596,12 @@ tenon_status tn_pass_functionalize(tenon_graph *graph, bool *changed) {
               .clock = 1,
               .budget = 64 * (graph->node_count + 1000)};
     p.a = calloc((size_t)p.count, sizeof *p.a);
+    p.memory = calloc((size_t)p.count, sizeof *p.memory);
     p.path = calloc((size_t)p.count, sizeof *p.path);
     p.ids = calloc((size_t)widest, sizeof *p.ids);
-    tenon_status status = p.a && p.path && p.ids ? run(&p) : tn_no_memory();
+    tenon_status status = p.a && p.memory && p.path && p.ids ? run(&p) : tn_no_memory();
     free(p.a);
+    free(p.memory);
     free(p.path);
     free(p.ids);
     return status;

@@ -129,7 +129,7 @@ static bool order_of(const tenon_node *node, int rank, int *order) {
     case TN_OP_t_:
         return rank <= 2 && (rank < 2 || swap_order(rank, 0, 1, order));
     case TN_OP_mT:
-        return rank >= 2 && swap_order(rank, -1, -2, order);
+        return rank == 0 || (rank >= 2 && swap_order(rank, -1, -2, order));
     case TN_OP_numpy_T:
         for (int d = 0; d < rank; d++)
             order[d] = rank - 1 - d;

@@ -314,6 +314,72 @@ static const inplace_case inplace_cases[] = {
      "output \"2\" = %p2 }\n",
      12,
      {-0.125, 0.375, -2, 0.375, 0.625, 3.5, -0.125, 0.375, 0.375, 0.625, -2, 3.5}},
+    {"unfold_apart",
+     "graph g { const %x: float32[5] = {1.5, -0.25, -2.125, 0.625, -1.125}\n"
+     "%c = aten.mul.Tensor(%x, 1.0)\n"
+     "%v = aten.unfold(%c, 0, 2, 3)\n"
+     "%w = aten.mul_.Tensor(%v, -2.0)\n"
+     "output \"0\" = %c }\n",
+     5,
+     {-3, 0.5, -2.125, -1.25, 2.25}},
+    {"broadcast_to_same_count",
+     "graph g { const %x: float32[2, 3] = {-1.375, 0.375, 0.875, -0.75, -0.375, -0.625}\n"
+     "%c = aten.mul.Tensor(%x, 1.0)\n"
+     "%v = aten.broadcast_to(%c, [1, 2, 3])\n"
+     "%w = aten.mul_.Tensor(%v, -2.0)\n"
+     "output \"0\" = %c }\n",
+     6,
+     {2.75, -0.75, -1.75, 1.5, 0.75, 1.25}},
+    {"as_strided_of_a_view",
+     "graph g { const %x: float32[2, 3] = {-0.625, 0.375, -0.875, -1.5, 0.375, 1.5}\n"
+     "%c = aten.mul.Tensor(%x, 1.0)\n"
+     "%t = aten.t(%c)\n"
+     "%v = aten.as_strided(%t, [3, 2], [2, 1])\n"
+     "%s = aten.select.int(%v, 0, 0)\n"
+     "%w = aten.mul_.Tensor(%s, -2.0)\n"
+     "output \"0\" = %c\n"
+     "output \"1\" = %v }\n",
+     12,
+     {1.25, -0.75, -0.875, -1.5, 0.375, 1.5, 1.25, -0.75, -0.875, -1.5, 0.375, 1.5}},
+    {"as_strided_offset",
+     "graph g { const %x: float32[2, 3] = {1.0, 0.75, 0.25, 1.25, -1.25, -0.75}\n"
+     "%c = aten.mul.Tensor(%x, 1.0)\n"
+     "%t = aten.select.int(%c, 0, 1)\n"
+     "%v = aten.as_strided(%t, [3], [1], 0)\n"
+     "%w = aten.mul_.Tensor(%v, -2.0)\n"
+     "output \"0\" = %c }\n",
+     6,
+     {-2, -1.5, -0.5, 1.25, -1.25, -0.75}},
+    {"ravel_copies",
+     "graph g { const %x: float32[2, 3] = {1.125, 2.75, 0.125, -0.875, -1.5, -0.625}\n"
+     "%c = aten.mul.Tensor(%x, 1.0)\n"
+     "%t = aten.t(%c)\n"
+     "%v = aten.ravel(%t)\n"
+     "%w = aten.mul_.Tensor(%v, -2.0)\n"
+     "output \"0\" = %c\n"
+     "output \"1\" = %v }\n",
+     12,
+     {1.125, 2.75, 0.125, -0.875, -1.5, -0.625, -2.25, 1.75, -5.5, 3, -0.25, 1.25}},
+    {"reshape_of_a_column",
+     "graph g { const %x: float32[2, 3] = {1.375, 0.0, -0.25, -0.125, 1.875, 3.125}\n"
+     "%c = aten.mul.Tensor(%x, 1.0)\n"
+     "%t = aten.select.int(%c, 1, 0)\n"
+     "%v = aten.reshape(%t, [-1])\n"
+     "%w = aten.mul_.Tensor(%v, -2.0)\n"
+     "output \"0\" = %c\n"
+     "output \"1\" = %v }\n",
+     8,
+     {-2.75, 0, -0.25, 0.25, 1.875, 3.125, -2.75, 0.25}},
+    {"reshape_copies",
+     "graph g { const %x: float32[2, 3] = {-0.5, -0.375, -1.625, 1.25, 1.375, 1.125}\n"
+     "%c = aten.mul.Tensor(%x, 1.0)\n"
+     "%t = aten.t(%c)\n"
+     "%v = aten.reshape(%t, [-1])\n"
+     "%w = aten.mul_.Tensor(%v, -2.0)\n"
+     "output \"0\" = %c\n"
+     "output \"1\" = %v }\n",
+     12,
+     {-0.5, -0.375, -1.625, 1.25, 1.375, 1.125, 1, -2.5, 0.75, -2.75, 3.25, -2.25}},
     {"three_aliases",
      "graph g { const %x: float32[2, 3] = {1.5, 1.75, 1.625, 1.5, -1.5, -0.75}\n"
      "%c = aten.mul.Tensor(%x, 1.0)\n"

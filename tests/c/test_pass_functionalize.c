@@ -203,9 +203,9 @@ START_TEST(maybe_shared_and_not_read) {
 END_TEST
 
 START_TEST(maybe_shared_and_read_is_refused) {
-    pass_refuses("graph g { input %x: float32[2, 3]\n"
+    pass_refuses("graph g { input %x: float32[s0, 3]\n"
                  "  %a = aten.mul.Tensor(%x, 1.0)\n  %p = aten.permute(%a, [1, 0])\n"
-                 "  %f = aten.reshape(%p, [6])\n  %r = aten.relu_(%f)\n"
+                 "  %f = aten.reshape(%p, [-1])\n  %r = aten.relu_(%f)\n"
                  "  %n = aten.neg(%a)\n  output \"o\" = %n }",
                  "functionalize", "'n'");
 }
@@ -222,10 +222,33 @@ START_TEST(dense_reshape_is_shared) {
 }
 END_TEST
 
+/* as_strided looks at all the memory that its input lies in. */
+START_TEST(strided_views_are_of_the_root) {
+    pass_check("graph g { input %x: float32[2, 3]\n  %t = aten.t(%x)\n"
+               "  %v = aten.as_strided(%t, [3], [1], 1)\n  output \"o\" = %v }",
+               "functionalize",
+               "graph g { input %x: float32[2, 3]\n"
+               "  %v = aten.as_strided(%x, [3], [1], 1)\n  output \"o\" = %v }");
+    pass_check("graph g { input %x: float32[2, 3]\n  %t = aten.select.int(%x, 0, 1)\n"
+               "  %v = aten.as_strided(%t, [2], [1])\n  output \"o\" = %v }",
+               "functionalize",
+               "graph g { input %x: float32[2, 3]\n"
+               "  %v = aten.as_strided(%x, [2], [1], 3)\n  output \"o\" = %v }");
+    pass_refuses("graph g { input %x: float32[s0, 3]\n  %t = aten.t(%x)\n"
+                 "  %v = aten.as_strided(%t, [3], [1], 1)\n  output \"o\" = %v }",
+                 "functionalize", "'v'");
+}
+END_TEST
+
 START_TEST(expanded_memory_is_refused) {
     pass_refuses("graph g { input %x: float32[1, 3]\n"
                  "  %a = aten.mul.Tensor(%x, 1.0)\n  %e = aten.expand(%a, [2, 3])\n"
                  "  %r = aten.relu_(%e)\n  output \"o\" = %a }",
+                 "functionalize", "'e'");
+    /* Also where nobody looks at the memory itself. */
+    pass_refuses("graph g { input %x: float32[1, 3]\n"
+                 "  %a = aten.mul.Tensor(%x, 1.0)\n  %e = aten.expand(%a, [2, 3])\n"
+                 "  %r = aten.relu_(%e)\n  output \"o\" = %e }",
                  "functionalize", "'e'");
 }
 END_TEST
@@ -289,6 +312,7 @@ int main(void) {
     tcase_add_test(tests, maybe_shared_and_not_read);
     tcase_add_test(tests, maybe_shared_and_read_is_refused);
     tcase_add_test(tests, dense_reshape_is_shared);
+    tcase_add_test(tests, strided_views_are_of_the_root);
     tcase_add_test(tests, expanded_memory_is_refused);
     tcase_add_test(tests, written_tied_weights_are_refused);
     tcase_add_test(tests, nothing_in_place_nothing_to_do);
