@@ -357,7 +357,7 @@ tenon_status TN_K(binary)(tn_call *call) {
     for (int i = 0; i < 2; i++) {
         in[i] = tn_call_operand(call, row.flags & REVERSED ? 1 - i : i);
         /* Numbers stay as they are where PyTorch computes with them in float. */
-        if (row.flags & WIDE && in[i].rank == 0)
+        if (row.flags & WIDE && in[i].rank == 0 && tn_dtype_is_float(dtype))
             elem.via[i] = TENON_DTYPE_NONE;
     }
     return TN_K(elementwise)(call, &elem, out, in);

@@ -62,6 +62,15 @@ static tenon_status where(tn_call *call, const tenon_view *condition, const teno
     return TN_K(elementwise)(call, &elem, out, in);
 }
 
+/* A bound that is an integer, as an element of the dtype: uint8's -1 is 255. */
+static int64_t bound(const tenon_node *node, int index, tenon_dtype dtype, int64_t none) {
+    int64_t element = 0;
+    if (index < 0 || tn_arg_is_none(node, index))
+        return none;
+    tn_store_int(&element, dtype, tn_arg_int(node, index, none));
+    return tn_load_int(&element, dtype);
+}
+
 /* Bounds that are numbers. */
 static tenon_status clamp_numbers(tn_call *call, int low, int high) {
     const tenon_view *out = &call->out[0];
@@ -71,8 +80,10 @@ static tenon_status clamp_numbers(tn_call *call, int low, int high) {
     tn_elem_numbers *p = &elem.numbers;
     p->f[0] = low < 0 ? -INFINITY : tn_arg_float(node, low, -INFINITY);
     p->f[1] = high < 0 ? INFINITY : tn_arg_float(node, high, INFINITY);
-    p->i[0] = low < 0 ? INT64_MIN : tn_arg_int(node, low, INT64_MIN);
-    p->i[1] = high < 0 ? INT64_MAX : tn_arg_int(node, high, INT64_MAX);
+    if (class == TN_CLASS_I64) {
+        p->i[0] = bound(node, low, out->dtype, INT64_MIN);
+        p->i[1] = bound(node, high, out->dtype, INT64_MAX);
+    }
     if (class != TN_CLASS_I64 && (isnan(p->f[0]) || isnan(p->f[1]))) {
         p->f[0] = NAN;
         elem.fn = PICK(class, all_p0);

@@ -1,5 +1,7 @@
 /* What shape rules share, and the application of rules to nodes. */
 #include "core/infer.h"
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -122,6 +124,79 @@ tenon_dtype tn_result_type(const tenon_node *node, int first, int last) {
     return combine(dims, combine(zero, number));
 }
 
+/* Whether a number can be an element of that dtype, by PyTorch's rule: what unsigned integers
+ * cannot hold of negative integers wraps, and infinity and NaN are floats. bfloat16 is left out,
+ * since sessions in bfloat16 make it of float32, with float32's largest numbers. */
+static bool number_fits(const tenon_arg *arg, tenon_dtype dtype) {
+    static const double floats[] = {[TENON_FLOAT16] = 65504, [TENON_FLOAT32] = FLT_MAX};
+    if (dtype == TENON_FLOAT16 || dtype == TENON_FLOAT32) {
+        double value = arg->kind == TENON_ARG_FLOAT ? arg->as.f : (double)arg->as.i;
+        return !(fabs(value) > floats[dtype]) || isinf(value);
+    }
+    if (tn_dtype_is_float(dtype) || dtype == TENON_BOOL || dtype == TENON_UINT64)
+        return true;
+    bool unsigned_ = tn_dtype_is_unsigned(dtype);
+    int bits = 8 * (int)tenon_dtype_size(dtype) - !unsigned_;
+    double above = ldexp(1, bits), least = unsigned_ ? 0 : -above;
+    if (arg->kind == TENON_ARG_FLOAT)
+        return arg->as.f >= least && arg->as.f < above;
+    return bits == 63 ||
+           ((double)arg->as.i < above && (double)arg->as.i >= (unsigned_ ? 1 - above : least));
+}
+
+/* Numbers that become elements: of which arguments, as bits. */
+static unsigned elements_of(int id) {
+    switch (id) {
+    case TN_OP_scalar_tensor:
+        return 1U << 0;
+    case TN_OP_full:
+    case TN_OP_full_like:
+    case TN_OP_fill_Scalar:
+    case TN_OP_clamp_min:
+    case TN_OP_clamp_max:
+    case TN_OP_where_ScalarSelf:
+    case TN_OP_pow_Tensor_Scalar:
+        return 1U << 1;
+    case TN_OP_new_full:
+    case TN_OP_masked_fill_Scalar:
+    case TN_OP_constant_pad_nd:
+    case TN_OP_where_ScalarOther:
+        return 1U << 2;
+    case TN_OP_clamp:
+    case TN_OP_clip:
+    case TN_OP_threshold:
+        return 1U << 1 | 1U << 2;
+    case TN_OP_index_fill_int_Scalar:
+    case TN_OP_scatter_value:
+        return 1U << 3;
+    default:
+        return 0;
+    }
+}
+
+static bool made_of_float32(int id) {
+    return id == TN_OP_scalar_tensor || id == TN_OP_where_ScalarSelf ||
+           id == TN_OP_where_ScalarOther;
+}
+
+static tenon_status check_numbers(const tn_infer *infer) {
+    int id = infer->op->id;
+    unsigned arguments = elements_of(id);
+    tenon_dtype dtype = infer->out[0].dtype;
+    bool wide = dtype == TENON_FLOAT32 ? id == TN_OP_pow_Tensor_Scalar
+                                       : dtype == TENON_FLOAT16 && made_of_float32(id);
+    if (arguments == 0 || wide)
+        return TENON_OK;
+    for (int i = 0; arguments >> i; i++) {
+        const tenon_arg *arg = &infer->node->args[i];
+        bool number = arg->kind == TENON_ARG_INT || arg->kind == TENON_ARG_FLOAT;
+        if (arguments >> i & 1 && number && !number_fits(arg, dtype))
+            return tn_infer_fail(infer, "argument '%s' is a number that %s cannot hold",
+                                 infer->op->params[i].name, tenon_dtype_text(dtype));
+    }
+    return TENON_OK;
+}
+
 /* Runs the node's rule; `out` has room for OUTPUTS. */
 static tenon_status apply(const tenon_node *node, tn_meta *out, tn_infer *infer) {
     *infer = (tn_infer){node, node->op, out, node->op->return_count, OUTPUTS, &node->graph->arena};
@@ -129,6 +204,7 @@ static tenon_status apply(const tenon_node *node, tn_meta *out, tn_infer *infer)
         return tn_fail(TENON_UNKNOWN_OP, "node '%s': %s has no functional twin among the operators",
                        node->name, node->op->name);
     TN_TRY(node->op->infer(infer));
+    TN_TRY(check_numbers(infer));
     for (int i = 0; i < infer->out_count; i++) {
         const tn_meta *meta = &infer->out[i];
         if (meta->dtype != TENON_DTYPE_NONE && tn_numel(meta->rank, meta->shape) < 0) {

@@ -24,7 +24,7 @@ tenon_status tn_infer_unary_same(tn_infer *infer) {
         return needs(infer, "an integer or bool tensor", out->dtype);
     else if (out->dtype == TENON_BOOL &&
              (id == TN_OP_abs || id == TN_OP_absolute || id == TN_OP_neg || id == TN_OP_negative ||
-              id == TN_OP_relu || id == TN_OP_hardtanh || rounds(id)))
+              id == TN_OP_relu || id == TN_OP_hardtanh || id == TN_OP_threshold || rounds(id)))
         return needs(infer, "a numeric tensor", out->dtype);
     return TENON_OK;
 }
@@ -72,6 +72,12 @@ static tenon_status broadcast(tn_infer *infer, int first, int last) {
     return TENON_OK;
 }
 
+static bool is_bool_arg(const tn_infer *infer, int index) {
+    tn_meta meta;
+    return infer->node->args[index].kind == TENON_ARG_BOOL ||
+           (tn_infer_in(infer, index, &meta) && meta.dtype == TENON_BOOL);
+}
+
 static bool is_float_arg(const tn_infer *infer, int index) {
     return infer->node->args[index].kind == TENON_ARG_FLOAT;
 }
@@ -92,8 +98,8 @@ tenon_status tn_infer_arithmetic(tn_infer *infer) {
     case TN_OP_rsub_Tensor:
     case TN_OP_rsub_Scalar:
         alpha = true;
-        if (dtype == TENON_BOOL)
-            return needs(infer, "numbers (logical_xor subtracts truth values)", dtype);
+        if (is_bool_arg(infer, 0) || is_bool_arg(infer, 1))
+            return needs(infer, "numbers (logical_xor subtracts truth values)", TENON_BOOL);
         break;
     case TN_OP_mul_Tensor:
     case TN_OP_mul_Scalar:
@@ -115,6 +121,8 @@ tenon_status tn_infer_arithmetic(tn_infer *infer) {
     case TN_OP_pow_Tensor_Scalar:
         if (!tn_dtype_is_float(dtype) && tn_arg_int(infer->node, 1, 0) < 0)
             return tn_infer_fail(infer, "an integer to a negative integer power is no integer");
+        if (is_bool_arg(infer, 1))
+            break;
         /* fall through */
     default:
         if (dtype == TENON_BOOL)
@@ -177,9 +185,9 @@ tenon_status tn_infer_clamp(tn_infer *infer) {
     if (!bounded)
         return tn_infer_fail(infer, "needs min, max or both");
     TN_TRY(broadcast(infer, 0, last));
-    bool maximum =
-        infer->op->id == TN_OP_clamp_min_Tensor || infer->op->id == TN_OP_clamp_max_Tensor;
-    if (infer->out[0].dtype == TENON_BOOL && !maximum)
+    bool tensors = infer->op->params[1].type == TN_TYPE_TENSOR;
+    bool both = last == 2 && !tn_arg_is_none(infer->node, 1) && !tn_arg_is_none(infer->node, 2);
+    if (infer->out[0].dtype == TENON_BOOL && (!tensors || both))
         return needs(infer, "numbers", TENON_BOOL);
     return TENON_OK;
 }
