@@ -226,6 +226,16 @@ static tenon_status divide_sums(tn_call *call, pass p, bool include_self) {
     return TENON_OK;
 }
 
+/* A row-major copy in float32. */
+static tenon_status widen(tn_call *call, const tenon_view *v, tenon_view *out) {
+    void *data = tn_call_scratch(call, (size_t)tenon_view_numel(v) * sizeof(float) + 8);
+    if (!data)
+        return tn_no_memory();
+    *out = tn_view_make(data, TENON_FLOAT32, v->rank, v->shape);
+    TN_K(copy_view)(call->threads, out, v);
+    return TENON_OK;
+}
+
 tenon_status TN_K(scatter)(tn_call *call) {
     const tenon_node *node = call->node;
     pass p = {.indexed = tn_at_least_1d(&call->out[0]),
@@ -241,9 +251,17 @@ tenon_status TN_K(scatter)(tn_call *call) {
     if (!empty)
         TN_TRY(
             TN_K(check_indices)(call, &p.index, p.indexed.shape[p.dim], false, "the index tensor"));
-    TN_K(copy_view)(call->threads, &call->out[0], tn_call_in(call, 0));
+    const tenon_view *in = tn_call_in(call, 0), *out = &call->out[0];
+    bool widens = (how == TN_ADD || how == TN_MUL) &&
+                  (out->dtype == TENON_BFLOAT16 || out->dtype == TENON_FLOAT16);
+    tenon_view sums = *out, source;
+    if (widens && !empty)
+        TN_TRY(widen(call, in, &sums));
+    else
+        TN_K(copy_view)(call->threads, out, in);
     if (empty)
         return TENON_OK;
+    p.indexed = tn_at_least_1d(&sums);
     if (!include_self) {
         pass clear = p;
         neutral(how, p.indexed.dtype, start);
@@ -251,8 +269,10 @@ tenon_status TN_K(scatter)(tn_call *call) {
         clear.dense.dtype = p.indexed.dtype;
         scatter_pass(&clear, TN_SET);
     }
-    tenon_view source = tn_call_operand(call, 3);
+    source = tn_call_operand(call, 3);
     if (tn_call_in(call, 3)) {
+        if (widens)
+            TN_TRY(widen(call, tn_call_in(call, 3), &source));
         p.dense = tn_at_least_1d(&source);
     } else {
         TN_K(convert_run)(value, 0, p.indexed.dtype, source.data, 0, source.dtype, 1);
@@ -260,7 +280,11 @@ tenon_status TN_K(scatter)(tn_call *call) {
         p.dense.dtype = p.indexed.dtype;
     }
     scatter_pass(&p, how);
-    return mean ? divide_sums(call, p, include_self) : TENON_OK;
+    if (mean)
+        TN_TRY(divide_sums(call, p, include_self));
+    if (widens)
+        TN_K(copy_view)(call->threads, out, &sums);
+    return TENON_OK;
 }
 
 tenon_status TN_K(masked_scatter)(tn_call *call) {
