@@ -23,6 +23,9 @@
     X(_fused_rms_norm, fused_rms_norm)                       \
     X(layer_norm, layer_norm)                                \
     X(group_norm, group_norm)                                \
+    X(_weight_norm, weight_norm)                             \
+    X(_weight_norm_interface, weight_norm)                   \
+    X(norm_except_dim, norm_except_dim)                      \
     X(softmax_int, softmax)                                  \
     X(log_softmax_int, log_softmax)                          \
     X(_safe_softmax, safe_softmax)                           \

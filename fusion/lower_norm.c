@@ -129,6 +129,43 @@ tenon_status tn_lower_instance_norm(tenon_node *node, tenon_value **with) {
     return emit_group_norm(node, with, 0, &a[1], &a[2], &a[7]);
 }
 
+/* The norm over all dimensions but one, which are kept as 1; over all of them, into one number,
+ * with -1 (ATen's norm_except_dim). NULL while the rank is not known. */
+static tenon_status norm_except(tenon_node *node, tenon_value *v, int64_t power, int64_t dim,
+                                tenon_value **out) {
+    tenon_arg items[TENON_MAX_RANK];
+    int64_t dims[TENON_MAX_RANK];
+    int count = 0;
+    *out = NULL;
+    if (v->rank < 0)
+        return TENON_OK;
+    for (int i = 0; i < v->rank; i++)
+        if (dim == -1 || (i != dim && i != dim + v->rank))
+            dims[count++] = i;
+    if (count == 0 && v->rank > 0) /* an empty list would mean all of them */
+        return tn_emit(node, TN_OP_abs, out, TN_ARGS(VAL(v)));
+    return tn_emit(node, TN_OP_linalg_vector_norm, out,
+                   TN_ARGS(VAL(v), INT(power), tn_ints(items, dims, count), BOO(dim != -1)));
+}
+
+tenon_status tn_lower_norm_except_dim(tenon_node *node, tenon_value **with) {
+    return norm_except(node, tn_arg_value(node, 0), tn_arg_int(node, 1, 2), tn_arg_int(node, 2, 0),
+                       with);
+}
+
+/* v * (g / |v|)      Salimans and Kingma, Weight Normalization, 2016 */
+tenon_status tn_lower_weight_norm(tenon_node *node, tenon_value **with) {
+    tenon_value *v = tn_arg_value(node, 0), *norm, *scale;
+    TN_TRY(norm_except(node, v, 2, tn_arg_int(node, 2, 0), &norm));
+    if (!norm)
+        return TENON_OK;
+    TN_TRY(tn_emit(node, TN_OP_div_Tensor, &scale, TN_ARGS(node->args[1], VAL(norm))));
+    TN_TRY(tn_emit(node, TN_OP_mul_Tensor, &with[0], TN_ARGS(VAL(v), VAL(scale))));
+    if (node->output_count > 1)
+        with[1] = norm;
+    return TENON_OK;
+}
+
 static tenon_status lower_softmax(tenon_node *node, tenon_value **with, enum tn_op_id op) {
     tenon_value *x = tn_arg_value(node, 0);
     TN_TRY(tn_emit_cast(node, x, tn_arg_dtype(node, 2), &x));

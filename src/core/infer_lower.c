@@ -74,6 +74,39 @@ tenon_status tn_infer_lower_layer_norm(tn_infer *infer) {
     return TENON_OK;
 }
 
+/* All sizes become 1 but that of one dimension; with -1 no dimension stays. */
+static tenon_status except_dim(tn_infer *infer, tn_meta *x, int64_t dim) {
+    int kept;
+    if (dim == -1) {
+        x->rank = 0;
+        return TENON_OK;
+    }
+    TN_TRY(tn_infer_dim(infer, dim, x->rank, &kept));
+    for (int i = 0; i < x->rank; i++)
+        if (i != kept)
+            x->shape[i] = 1;
+    return TENON_OK;
+}
+
+tenon_status tn_infer_lower_norm_except_dim(tn_infer *infer) {
+    TN_TRY(tn_infer_lower_same(infer));
+    return except_dim(infer, &infer->out[0], tn_arg_int(infer->node, 2, 0));
+}
+
+/* The weight, and its norms. */
+tenon_status tn_infer_lower_weight_norm(tn_infer *infer) {
+    tn_meta g;
+    TN_TRY(tn_infer_lower_same(infer));
+    if (!tn_infer_in(infer, 1, &g))
+        return tn_infer_fail(infer, "needs a magnitude");
+    if (infer->out_count > 1) {
+        infer->out[1] = infer->out[0];
+        TN_TRY(except_dim(infer, &infer->out[1], tn_arg_int(infer->node, 2, 0)));
+        infer->out[1].dtype = g.dtype;
+    }
+    return tn_infer_broadcast(infer, &infer->out[0], &g);
+}
+
 /* Pairs of amounts, the last dimension first. */
 tenon_status tn_infer_lower_pad(tn_infer *infer) {
     int64_t pad[2 * TENON_MAX_RANK];

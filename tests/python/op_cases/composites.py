@@ -99,6 +99,29 @@ def built(g):
     g.case("aten.kron", g.integers(0, 5, 2), g.randn(2, 2))
 
 
+def weight_norms(g):
+    v, m = g.randn(3, 2, 4), g.uniform(0.5, 1.5, 3, 1, 1)
+    last = g.uniform(0.5, 1.5, 1, 1, 4)
+    for dtype in (torch.float32, torch.float64):
+        g.case("aten._weight_norm", v.to(dtype), m.to(dtype))
+        g.case("aten._weight_norm", v.to(dtype), last.to(dtype), 2)
+        g.case("aten._weight_norm_interface", v.to(dtype), m.to(dtype))
+        g.case("aten._weight_norm_interface", v.to(dtype), last.to(dtype), 2)
+    g.case("aten._weight_norm", v, g.uniform(0.5, 1.5, 1, 2, 1), 1)
+    g.case("aten._weight_norm", v, torch.tensor(1.25), -1)
+    g.case("aten._weight_norm", v.transpose(0, 2), g.uniform(0.5, 1.5, 4, 1, 1))
+    g.case("aten._weight_norm", g.randn(4), g.uniform(0.5, 1.5, 4), 0)
+    for dtype in (torch.bfloat16, torch.float16):
+        g.case("aten._weight_norm", v.to(dtype), m.to(dtype))
+        g.case("aten._weight_norm", v.to(dtype), last.to(dtype), 2)
+        g.case("aten.norm_except_dim", v.to(dtype))
+    for dim in (-1, 0, 1, 2):
+        for power in (1, 2, 3):
+            g.case("aten.norm_except_dim", v, power, dim)
+    g.case("aten.norm_except_dim", g.randn(5))
+    g.error("aten._weight_norm", v, m, 3)
+
+
 def cases(g):
     legit_norms(g)
     in_order(g)
@@ -106,3 +129,4 @@ def cases(g):
     formulas(g)
     places(g)
     built(g)
+    weight_norms(g)
