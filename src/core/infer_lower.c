@@ -95,15 +95,14 @@ tenon_status tn_infer_lower_norm_except_dim(tn_infer *infer) {
 
 /* The weight, and its norms. */
 tenon_status tn_infer_lower_weight_norm(tn_infer *infer) {
-    tn_meta g;
+    tn_meta g, norms;
     TN_TRY(tn_infer_lower_same(infer));
     if (!tn_infer_in(infer, 1, &g))
         return tn_infer_fail(infer, "needs a magnitude");
-    if (infer->out_count > 1) {
-        infer->out[1] = infer->out[0];
-        TN_TRY(except_dim(infer, &infer->out[1], tn_arg_int(infer->node, 2, 0)));
-        infer->out[1].dtype = g.dtype;
-    }
+    norms = infer->out[0];
+    TN_TRY(except_dim(infer, &norms, tn_arg_int(infer->node, 2, 0)));
+    if (infer->out_count > 1)
+        infer->out[1] = norms;
     return tn_infer_broadcast(infer, &infer->out[0], &g);
 }
 

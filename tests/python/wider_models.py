@@ -200,6 +200,22 @@ OTHERS = {
         ),
         {"input_features": (80, 64), "decoder_input_ids": 8},
     ),
+    "wav2vec2": (
+        "Wav2Vec2",
+        "Wav2Vec2Model",
+        dict(
+            SMALL, conv_dim=(32,) * 7, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4
+        ),
+        {"input_values": (6400,)},
+    ),
+    "hubert": (
+        "Hubert",
+        "HubertModel",
+        dict(
+            SMALL, conv_dim=(32,) * 7, num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4
+        ),
+        {"input_values": (6400,)},
+    ),
     "audio_spectrogram": (
         "AST",
         "ASTModel",
