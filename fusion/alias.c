@@ -39,6 +39,9 @@ bool tn_shares_list(const tenon_node *node) {
     case TN_OP_broadcast_tensors:
     case TN_OP_meshgrid:
     case TN_OP_meshgrid_indexing:
+    case TN_OP_atleast_1d_Sequence:
+    case TN_OP_atleast_2d_Sequence:
+    case TN_OP_atleast_3d_Sequence:
     case TN_OP_einsum: /* of one operand it may only order dimensions */
         return true;
     default:
@@ -75,6 +78,11 @@ tn_sharing tn_sharing_of(const tenon_node *node, tn_dense input) {
         return TN_SHARE_SURE;
     case TN_OP_lift_fresh_copy:
         return TN_SHARE_NOT;
+    case TN_OP_atleast_1d: /* no alias marks, but they give their input where it has the rank */
+    case TN_OP_atleast_2d:
+    case TN_OP_atleast_3d:
+    case TN_OP_sum_to_size:
+        return TN_SHARE_MAYBE;
     case TN_OP_contiguous:
         if (tn_arg_int(node, 1, FORMAT_CONTIGUOUS) != FORMAT_CONTIGUOUS)
             return TN_SHARE_MAYBE;
@@ -84,6 +92,8 @@ tn_sharing tn_sharing_of(const tenon_node *node, tn_dense input) {
                : input == TN_DENSE_NO ? TN_SHARE_NOT
                                       : TN_SHARE_MAYBE;
     default:
+        if (node->op->kind == TN_OP_LOWER && node->op->param_count && node->op->params[0].alias)
+            return TN_SHARE_MAYBE;
         return node->op->kind == TN_OP_VIEW ? TN_SHARE_SURE : TN_SHARE_NOT;
     }
 }

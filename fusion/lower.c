@@ -13,9 +13,16 @@
 
 static const tn_rule rules[] = {
 #define X(op, function) {TN_OP_##op, tn_lower_##function},
-    TN_LOWER_LIST(X)
+    TN_LOWER_LIST(X) TN_COMPOSITE_LIST(X)
 #undef X
 };
+
+tn_rule_fn tn_lower_rule(int op) {
+    for (int i = 0; i < TN_COUNT(rules); i++)
+        if (rules[i].op == (enum tn_op_id)op)
+            return rules[i].run;
+    return NULL;
+}
 
 tenon_status tn_pass_lower(tenon_graph *graph, bool *changed) {
     return tn_apply_rules(graph, rules, TN_COUNT(rules), changed);

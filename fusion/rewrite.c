@@ -1,5 +1,6 @@
 #include "fusion/rewrite.h"
 #include "core/derive.h"
+#include "core/infer.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -149,6 +150,16 @@ static tenon_status replace(tenon_node *node, tenon_value **with, int64_t made_f
     return erase_with_feeders(node);
 }
 
+/* A composite whose shape rule is its formula waits for sizes. */
+static bool waits(const tenon_node *node) {
+    if (node->op->infer != tn_infer_composite)
+        return false;
+    for (int i = 0; i < node->use_count; i++)
+        if (!tn_value_static(node->uses[i].value))
+            return true;
+    return false;
+}
+
 /* Composite ops take numbers where tensors are meant, as PyTorch does; rules are for tensors. */
 static bool has_tensors(const tenon_node *node) {
     for (int i = 0; i < node->op->param_count; i++) {
@@ -171,7 +182,7 @@ static tenon_status apply(tenon_graph *graph, tn_rule_fn *by_op, tenon_value **w
         /* ops that users registered have ids behind those of the table */
         tn_rule_fn rule = node->op->id < TN_OP_COUNT ? by_op[node->op->id] : NULL;
         if (!rule || node->output_count == 0 || node->output_count > 64 ||
-            (node->op->kind == TN_OP_LOWER && !has_tensors(node)))
+            (node->op->kind == TN_OP_LOWER && (!has_tensors(node) || waits(node))))
             continue;
         memset(with, 0, 64 * sizeof(tenon_value *));
         tenon_node *before = node->prev;

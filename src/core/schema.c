@@ -151,6 +151,8 @@ static tenon_status preset(parser *p, const tn_param *param, tenon_arg *out) {
         *out = tenon_arg_bool(name[0] == 'T');
     else if (strcmp(name, "contiguous_format") == 0 || strcmp(name, "strided") == 0)
         *out = tenon_arg_int(0);
+    else if (strcmp(name, "long") == 0)
+        *out = tenon_arg_dtype(TENON_INT64);
     else if (strcmp(name, "Mean") == 0)
         *out = tenon_arg_int(1);
     else

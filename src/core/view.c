@@ -124,11 +124,15 @@ static bool order_of(const tenon_node *node, int rank, int *order) {
     case TN_OP_transpose_int:
     case TN_OP_swapaxes:
     case TN_OP_swapaxes_:
+    case TN_OP_transpose_:
         return swap_order(rank, tn_arg_int(node, 1, 0), tn_arg_int(node, 2, 0), order);
     case TN_OP_t:
     case TN_OP_t_:
         return rank <= 2 && (rank < 2 || swap_order(rank, 0, 1, order));
+    case TN_OP_matrix_H:
+        return rank == 0 || (rank == 2 && swap_order(rank, 0, 1, order));
     case TN_OP_mT:
+    case TN_OP_mH:
         return rank == 0 || (rank >= 2 && swap_order(rank, -1, -2, order));
     case TN_OP_numpy_T:
         for (int d = 0; d < rank; d++)
