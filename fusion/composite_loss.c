@@ -4,6 +4,7 @@
  *
  * Formulas are those of ATen's Loss.cpp and LossNLL.cpp, with their order of operations.
  */
+#include "core/infer.h"
 #include "fusion/composite.h"
 #include "fusion/lower.h"
 #include <math.h>
@@ -31,14 +32,16 @@ tenon_status tn_lower_distance_loss(tenon_node *node, tenon_value **with) {
     tn_maker maker = {node}, *m = &maker;
     int id = node->op->id;
     double knee = node->op->param_count > 3 ? tn_arg_float(node, 3, 1) : 0;
-    tenon_value *z = MAKE(sub_Tensor, node->args[0], node->args[1]), *near, *far, *close;
+    tenon_value *x = tn_arg_value(node, 0), *y = tn_arg_value(node, 1), *near, *far, *close;
+    tenon_dtype dtype = tn_result_type(node, 0, 1);
+    if (dtype == TENON_FLOAT16 || dtype == TENON_BFLOAT16) { /* rounded once */
+        x = tn_make_cast(m, x, TENON_FLOAT32);
+        y = tn_make_cast(m, y, TENON_FLOAT32);
+    }
+    tenon_value *z = MAKE2(sub_Tensor, x, y);
     if (knee < 0 || (id == TN_OP_huber_loss && knee == 0))
         return tn_pass_refuse(node, "%g is not where a loss can turn", knee);
-    if (id == TN_OP_mse_loss) {
-        with[0] = reduced(m, MAKE2(mul_Tensor, z, z), tn_arg_int(node, 2, REDUCE_MEAN));
-        return m->status;
-    }
-    z = MAKE1(abs, z);
+    z = id == TN_OP_mse_loss ? MAKE2(mul_Tensor, z, z) : MAKE1(abs, z);
     if (knee > 0) {
         bool huber = id == TN_OP_huber_loss;
         near = MAKE2(mul_Tensor, MAKE(mul_Tensor, VAL(z), FLT(0.5)), z);
@@ -50,7 +53,7 @@ tenon_status tn_lower_distance_loss(tenon_node *node, tenon_value **with) {
         close = huber ? MAKE(le_Scalar, VAL(z), FLT(knee)) : MAKE(lt_Scalar, VAL(z), FLT(knee));
         z = MAKE(where_self, VAL(close), VAL(near), VAL(far));
     }
-    with[0] = reduced(m, z, tn_arg_int(node, 2, REDUCE_MEAN));
+    with[0] = tn_make_cast(m, reduced(m, z, tn_arg_int(node, 2, REDUCE_MEAN)), dtype);
     return m->status;
 }
 
@@ -174,7 +177,7 @@ static tenon_value *nll_loss(tn_maker *m, tenon_value *x, tenon_value *target, t
                              int64_t reduction, int64_t ignore, tenon_value **total) {
     classes c = of_classes(m, x, target, weight, ignore);
     tenon_value *sum = MAKE1(sum, c.weight);
-    *total = reduction == REDUCE_NONE ? zeros_like(m, sum) : sum;
+    *total = reduction == REDUCE_NONE && x->rank > 1 ? zeros_like(m, sum) : sum;
     if (reduction == REDUCE_NONE)
         return c.loss;
     tenon_value *loss = MAKE1(sum, c.loss);

@@ -184,7 +184,37 @@
     X(multilabel_margin_loss, multilabel_margin_loss)               \
     X(multilabel_margin_loss_forward, multilabel_margin_loss)       \
     X(pairwise_distance, pairwise_distance)                         \
-    X(dist, dist)
+    X(dist, dist)                                                   \
+    X(linalg_norm, matrix_norm)                                     \
+    X(linalg_norm_ord_str, matrix_norm)                             \
+    X(linalg_matrix_norm, matrix_norm)                              \
+    X(linalg_matrix_norm_str_ord, matrix_norm)                      \
+    X(linalg_vecdot, vecdot)                                        \
+    X(linalg_vander, vander)                                        \
+    X(linalg_multi_dot, multi_dot)                                  \
+    X(linalg_matrix_power, matrix_power)                            \
+    X(addr, addr)                                                   \
+    X(ldexp_Tensor, ldexp)                                          \
+    X(isclose, isclose)                                             \
+    X(quantile, quantile)                                           \
+    X(quantile_scalar, quantile)                                    \
+    X(nanquantile, quantile)                                        \
+    X(nanquantile_scalar, quantile)                                 \
+    X(cov, cov)                                                     \
+    X(corrcoef, corrcoef)                                           \
+    X(trapezoid_x, trapezoid)                                       \
+    X(trapezoid_dx, trapezoid)                                      \
+    X(trapz_x, trapezoid)                                           \
+    X(trapz_dx, trapezoid)                                          \
+    X(cumulative_trapezoid_x, trapezoid)                            \
+    X(cumulative_trapezoid_dx, trapezoid)                           \
+    X(gradient_scalarint, gradient)                                 \
+    X(gradient_scalararray, gradient)                               \
+    X(gradient_array, gradient)                                     \
+    X(gradient_scalarrayint, gradient)                              \
+    X(gradient_scalarrayarray, gradient)                            \
+    X(gradient_tensorarrayint, gradient)                            \
+    X(gradient_tensorarray, gradient)
 
 #define X(op, function) tenon_status tn_lower_##function(tenon_node *, tenon_value **);
 TN_LOWER_LIST(X)

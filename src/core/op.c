@@ -74,6 +74,7 @@ static tn_op *find(const char *name) {
 static const char *const renamed[][2] = {
     {"aten.pow_.Scalar", "aten.pow.Tensor_Scalar"},
     {"aten.pow_.Tensor", "aten.pow.Tensor_Tensor"},
+    {"aten.ldexp_", "aten.ldexp.Tensor"},
     {"aten.transpose_", "aten.transpose.int"},
     {"aten.floor_divide_.Tensor", "aten.floor_divide"},
     {"aten.float_power_.Scalar", "aten.float_power.Tensor_Scalar"},
