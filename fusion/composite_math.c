@@ -421,11 +421,14 @@ tenon_status tn_lower_trapezoid(tenon_node *node, tenon_value **with) {
     sides =
         MAKE2(add_Tensor, tn_make_slice(m, y, dim, 0, -1), tn_make_slice(m, y, dim, 1, INT64_MAX));
     tenon_value *dx = x ? steps_of(m, x, y, dim) : NULL;
-    if (running) {
-        tenon_value *half = dx ? MAKE(div_Tensor, VAL(dx), FLT(2)) : NULL;
-        sides = half ? MAKE2(mul_Tensor, half, sides)
-                     : MAKE(mul_Tensor, VAL(sides), FLT(tn_arg_float(node, 1, 1) / 2));
+    if (running && !dx) {
+        sides = MAKE(mul_Tensor, VAL(sides), FLT(tn_arg_float(node, 1, 1) / 2));
         with[0] = MAKE(cumsum, VAL(sides), INT(dim));
+        return m->status;
+    }
+    if (running) {
+        tenon_value *sums = MAKE(cumsum, VAL(MAKE2(mul_Tensor, dx, sides)), INT(dim));
+        with[0] = MAKE(div_Tensor, VAL(sums), FLT(2));
         return m->status;
     }
     tenon_arg item = INT(dim);
