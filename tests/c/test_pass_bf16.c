@@ -277,6 +277,99 @@ START_TEST(writes_keep_their_dtype) {
 }
 END_TEST
 
+/* ---- Rounding ---- */
+
+enum { ROWS = 8, ROW = 144 };
+
+/* What the pass makes of the weight that the text has as %w; numbers of some distribution. */
+static tenon_graph *lower_weight(const char *shape, const char *product, float *numbers) {
+    static char text[ROWS * ROW * 24 + 1000];
+    unsigned seed = 1;
+    int at = snprintf(text, sizeof text, "graph g {\n  %s\n  const %%w: float32%s = {",
+                      strchr(product, '\n') + 1, shape);
+    for (int i = 0; i < ROWS * ROW; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        numbers[i] = (float)((int)(seed >> 8) - (1 << 23)) / (1 << 24);
+        at += snprintf(text + at, sizeof text - (size_t)at, "%s%.9g", i ? ", " : "", numbers[i]);
+    }
+    snprintf(text + at, sizeof text - (size_t)at, "}\n  %.*s\n  output \"o\" = %%y\n}\n",
+             (int)(strchr(product, '\n') - product), product);
+    tenon_graph *graph = pass_parse(text);
+    tenon_passes *list = NULL, *passes = NULL;
+    OK(tenon_passes_create(&list));
+    for (int i = tenon_passes_count(list) - 1; i >= 0; i--)
+        if (!tenon_passes_get(list, i)->required)
+            OK(tenon_passes_remove(list, tenon_passes_get(list, i)->name));
+    OK(tn_bf16_pipeline(list, &passes));
+    OK(tn_passes_run(passes, TENON_PASS_SHAPES, &graph, NULL, 0));
+    tenon_passes_destroy(&passes);
+    tenon_passes_destroy(&list);
+    return graph;
+}
+
+static const uint16_t *rounded_weight(const tenon_graph *graph) {
+    for (int i = 0; i < graph->constant_count; i++)
+        if (graph->constants[i]->dtype == TENON_BFLOAT16)
+            return graph->constants[i]->tensor->view.data;
+    ck_abort_msg("no rounded weight");
+    return NULL;
+}
+
+static const char convolution[] = "%y = aten.convolution(%x, %w, none, [1, 1], [0, 0], [1, 1], "
+                                  "false, [0, 0], 1)\n";
+
+START_TEST(errors_of_kernels_cancel) {
+    static const char *const shapes[] = {"[8, 16, 3, 3]", "[8, 144, 1, 1]", "[8, 1, 12, 12]"};
+    static const char *const images[] = {"input %x: float32[1, 16, 12, 12]",
+                                         "input %x: float32[1, 144, 12, 12]",
+                                         "input %x: float32[1, 1, 12, 12]"};
+    static float numbers[ROWS * ROW];
+    char product[400];
+    snprintf(product, sizeof product, "%s%s", convolution, images[_i]);
+    tenon_graph *graph = lower_weight(shapes[_i], product, numbers);
+    const uint16_t *got = rounded_weight(graph);
+    double sums = 0, nearest_sums = 0, squares = 0, nearest_squares = 0;
+    int far = 0;
+    for (int row = 0; row < ROWS; row++) {
+        double sum = 0, nearest_sum = 0;
+        for (int i = row * ROW; i < (row + 1) * ROW; i++) {
+            double error = tn_bf16_to_float(got[i]) - (double)numbers[i];
+            double nearest = tn_bf16_to_float(tn_float_to_bf16(numbers[i])) - (double)numbers[i];
+            far += fabs(error) >= fabs(numbers[i]) / 128;
+            sum += error;
+            nearest_sum += nearest;
+            squares += error * error;
+            nearest_squares += nearest * nearest;
+        }
+        sums += sum * sum;
+        nearest_sums += nearest_sum * nearest_sum;
+    }
+    ck_assert_int_eq(far, 0);
+    ck_assert_double_lt(sums, nearest_sums / 50);
+    ck_assert_double_lt(squares, nearest_squares * 1.4);
+    tenon_graph_destroy(&graph);
+}
+END_TEST
+
+/* Rows of a transposed convolution's weight are inputs, and inputs of linear layers have a mean
+ * near zero. */
+START_TEST(other_weights_are_rounded_to_nearest) {
+    static const char *const shapes[] = {"[8, 16, 3, 3]", "[8, 144]"};
+    static const char *const products[] = {
+        "%y = aten.convolution(%x, %w, none, [1, 1], [0, 0], [1, 1], true, [0, 0], 1)\n"
+        "input %x: float32[1, 8, 5, 5]",
+        "%y = aten.linear(%x, %w, none)\ninput %x: float32[2, 144]"};
+    static float numbers[ROWS * ROW];
+    tenon_graph *graph = lower_weight(shapes[_i], products[_i], numbers);
+    const uint16_t *got = rounded_weight(graph);
+    int wrong = 0;
+    for (int i = 0; i < ROWS * ROW; i++)
+        wrong += got[i] != tn_float_to_bf16(numbers[i]);
+    ck_assert_int_eq(wrong, 0);
+    tenon_graph_destroy(&graph);
+}
+END_TEST
+
 /* ---- Sessions ---- */
 
 static const char network[] =
@@ -485,6 +578,8 @@ int main(void) {
     tcase_add_test(c, other_dtypes_stay);
     tcase_add_test(c, regions_stay_in_bfloat16);
     tcase_add_test(c, writes_keep_their_dtype);
+    tcase_add_loop_test(c, errors_of_kernels_cancel, 0, 3);
+    tcase_add_loop_test(c, other_weights_are_rounded_to_nearest, 0, 2);
     suite_add_tcase(suite, c);
     c = tcase_create("sessions");
     tcase_set_timeout(c, 60);
