@@ -1,7 +1,6 @@
 /* The record of a run: results with what follows from them, and TorchBench's metrics. */
 #include "bench.h"
 #include "stats.h"
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -313,18 +312,12 @@ bool bench_run_finish(cJSON *run) {
 
 bool bench_run_write(const cJSON *run, const char *path) {
     char *text = cJSON_Print(run);
-    FILE *file = text ? fopen(path, "w") : NULL;
-    bool fine = false;
-    if (!text) {
-        bench_fail("out of memory");
-    } else if (!file) {
-        bench_fail("%s: %s", path, strerror(errno));
-    } else {
-        fine = fputs(text, file) >= 0 && fputc('\n', file) >= 0;
-        fine = fclose(file) == 0 && fine;
-        if (!fine)
-            bench_fail("%s: %s", path, strerror(errno));
-    }
+    if (!text)
+        return bench_fail("out of memory");
+    size_t length = strlen(text);
+    text[length] = '\n'; /* in the place of the NUL */
+    bool fine = tenon_file_write(path, text, length + 1) == TENON_OK ||
+                bench_fail("%s", tenon_last_error());
     cJSON_free(text);
     return fine;
 }

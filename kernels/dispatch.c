@@ -1,10 +1,12 @@
 /* Chooses the ISA level of the kernels, once for the process. */
+#include "core/fail.h"
 #include "core/kernel.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
+#include <strings.h>
 
 extern const tn_kernel_fn tn_k_table_baseline[];
 #if defined(__x86_64__)
@@ -23,7 +25,7 @@ const char *tn_isa_text(tn_isa isa) {
 
 bool tn_isa_from_text(const char *text, tn_isa *isa) {
     for (int i = 0; i < TN_ISA_COUNT; i++) {
-        if (strcmp(text, texts[i]) == 0) {
+        if (strcasecmp(text, texts[i]) == 0) {
             *isa = (tn_isa)i;
             return true;
         }
@@ -31,8 +33,18 @@ bool tn_isa_from_text(const char *text, tn_isa *isa) {
     return false;
 }
 
+tn_isa tn_isa_cap(void) {
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    tn_isa cap = TN_ISA_COUNT - 1;
+    const char *text = getenv("TENON_MAX_ISA");
+    if (text && *text && !tn_isa_from_text(text, &cap) && !atomic_flag_test_and_set(&told))
+        tn_log(TENON_LOG_WARN,
+               "TENON_MAX_ISA is '%s', not one of baseline, avx2, avx512: it caps nothing", text);
+    return cap;
+}
+
 tn_isa tn_isa_detect(void) {
-    tn_isa best = TN_ISA_BASELINE, cap;
+    tn_isa best = TN_ISA_BASELINE, cap = tn_isa_cap();
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
@@ -43,10 +55,7 @@ tn_isa tn_isa_detect(void) {
             best = TN_ISA_AVX512;
     }
 #endif
-    const char *text = getenv("TENON_MAX_ISA");
-    if (text && tn_isa_from_text(text, &cap) && cap < best)
-        best = cap;
-    return best;
+    return cap < best ? cap : best;
 }
 
 bool tn_cpu_has_amx(void) {

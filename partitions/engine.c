@@ -74,10 +74,8 @@ const char *tn_dnnl_text(dnnl_status_t status) {
 
 /* oneDNN takes a cap only before it has looked at the CPU. */
 static void settle_isa(tn_isa cap) {
-    tn_isa from_environment;
-    const char *text = getenv("TENON_MAX_ISA");
-    if (text && tn_isa_from_text(text, &from_environment) && from_environment < cap)
-        cap = from_environment;
+    tn_isa from_environment = tn_isa_cap();
+    cap = from_environment < cap ? from_environment : cap;
     if (isa_settled) {
         if (cap != engine_isa)
             tn_log(TENON_LOG_WARN,

@@ -30,6 +30,12 @@ TENON_API TENON_MUST_CHECK tenon_status tenon_npy_load(const char *path, tenon_t
  * file is written whole or not at all. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_npy_save(const char *path, const tenon_view *view);
 
+/* Writes a file whole or not at all: a temporary file beside it takes its place at the end, with
+ * the mode of the one that was there. A link stays, and what it leads to is replaced. What is no
+ * regular file, such as a pipe, is written in place. IO. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_file_write(const char *path, const char *data,
+                                                         size_t size);
+
 #ifdef __cplusplus
 }
 #endif

@@ -50,9 +50,9 @@ typedef struct tenon_session_options {
     int threads; /* OpenMP threads of a run; 0: one for each core that the process may use */
     tenon_backend backend;
     tenon_precision precision;
-    const char
-        *isa; /* cap on the ISA of Tenon's kernels and oneDNN: "baseline", "avx2", "avx512"; NULL:
-               * none. oneDNN's cap holds for the process and must come before its first use. */
+    const char *isa; /* cap on the ISA of Tenon's kernels and oneDNN: "baseline", "avx2", "avx512",
+                      * in upper or lower case, others are an INVALID_ARGUMENT; NULL: none. oneDNN's
+                      * cap holds for the process and must come before its first use. */
     int max_shapes; /* compiled sets of input shapes kept, the least recently used goes first; 0: 16
                      */
     const tenon_passes *passes; /* NULL: the default pipeline; used during calls that compile, so

@@ -146,6 +146,9 @@ static int check_options(bench *b) {
     if (code == CLI_OK && (b->threshold_text || b->retries_text) && !b->baseline_path)
         code = cli_error(CLI_USAGE, "%s: there is no --baseline to compare with",
                          b->threshold_text ? "--threshold" : "--retries");
+    if (code == CLI_OK && b->limit_text && !b->detail)
+        code =
+            cli_error(CLI_USAGE, "--limit: it is about the rows of --detail, which is not given");
     if (code == CLI_OK && b->suite && (b->compile.dims.count || b->compile.inputs.count))
         code = cli_error(CLI_USAGE, "--dim and --input are for models given by path: a suite has "
                                     "inputs of its own");

@@ -130,6 +130,9 @@ int cli_compile_check(cli_compile *compile) {
         return cli_error(CLI_USAGE, "--fpmath: '%s' is not strict or bf16", compile->fpmath);
     if (compile->threads < 0 || compile->threads > 1024)
         return cli_error(CLI_USAGE, "--threads: %d is not from 0 to 1024", compile->threads);
+    if (compile->tune_file && !*compile->tune_file)
+        return cli_error(CLI_USAGE, "--tune-file: the path is empty; --tune is for the default "
+                                    "file");
     options->backend = (tenon_backend)backend;
     options->precision = (tenon_precision)precision;
     options->fpmath = bf16 ? TENON_FPMATH_BF16 : TENON_FPMATH_STRICT;

@@ -1,7 +1,6 @@
 /* The report as a page: the template of page.html with the facts and the drawing put in. */
 #include "explain.h"
 #include "page.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,17 +57,20 @@ static void put_page(FILE *file, const report *r, const char *json, const char *
 
 int report_write_html(const report *r, const char *path) {
     char *json = report_json(r), *drawing = json ? report_draw(r) : NULL;
-    FILE *file = json ? fopen(path, "w") : NULL;
-    int code = CLI_OK;
-    if (!json)
-        code = CLI_FAILED;
-    else if (!file)
-        code = cli_error(CLI_FAILED, "%s: %s", path, strerror(errno));
+    char *made = NULL;
+    size_t size = 0;
+    FILE *file = json ? open_memstream(&made, &size) : NULL;
+    int code = json ? CLI_OK : CLI_FAILED;
     if (file) {
         put_page(file, r, json, drawing);
-        bool failed = ferror(file) != 0;
-        if (fclose(file) != 0 || failed)
-            code = cli_error(CLI_FAILED, "%s: %s", path, strerror(errno));
+        bool full = ferror(file) != 0;
+        if (fclose(file) != 0 || full)
+            code = cli_error(CLI_FAILED, "out of memory");
+        else if (tenon_file_write(path, made, size) != TENON_OK)
+            code = cli_failed();
+        free(made);
+    } else if (json) {
+        code = cli_error(CLI_FAILED, "out of memory");
     }
     free(json);
     tenon_string_free(drawing);

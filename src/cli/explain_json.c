@@ -1,7 +1,6 @@
 /* The report as JSON; docs/explain.md describes the fields. */
 #include "explain.h"
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -256,10 +255,9 @@ int report_write_json(const report *r, const char *path) {
     char *text = report_json(r);
     if (!text)
         return CLI_FAILED;
-    FILE *file = fopen(path, "w");
-    bool done = file && fputs(text, file) >= 0 && fputc('\n', file) != EOF;
-    if (file && fclose(file) != 0)
-        done = false;
+    size_t length = strlen(text);
+    text[length] = '\n'; /* in the place of the NUL */
+    tenon_status status = tenon_file_write(path, text, length + 1);
     free(text);
-    return done ? CLI_OK : cli_error(CLI_FAILED, "%s: %s", path, strerror(errno));
+    return status == TENON_OK ? CLI_OK : cli_failed();
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <tenon/load.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -225,15 +226,6 @@ tenon_status tenon_dot_to_svg(const char *dot, int seconds, char **out) {
     return TENON_OK;
 }
 
-static tenon_status write_file(const char *path, const char *text) {
-    FILE *file = fopen(path, "w");
-    bool ok = file && fputs(text, file) >= 0;
-    if (file && fclose(file) != 0)
-        ok = false;
-    return ok ? TENON_OK
-              : tn_fail(TENON_IO, "file '%s' cannot be written: %s", path, strerror(errno));
-}
-
 tenon_status tenon_graph_draw(const tenon_graph *graph, const char *path) {
     char *dot = NULL, *drawing = NULL;
     TN_TRY(tenon_graph_dot(graph, &dot));
@@ -245,7 +237,7 @@ tenon_status tenon_graph_draw(const tenon_graph *graph, const char *path) {
         status = tenon_graph_print(graph, &drawing);
     }
     if (status == TENON_OK)
-        status = write_file(path, drawing);
+        status = tenon_file_write(path, drawing, strlen(drawing));
     tenon_string_free(drawing);
     return status;
 }

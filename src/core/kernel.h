@@ -56,11 +56,15 @@ typedef enum tn_isa { TN_ISA_BASELINE, TN_ISA_AVX2, TN_ISA_AVX512, TN_ISA_COUNT 
 
 /* The kernel of op `id` at that ISA level (the highest that was built, at most `isa`), or NULL. */
 tn_kernel_fn tn_kernel_get(int id, tn_isa isa);
+/* What TENON_MAX_ISA says: baseline, avx2 or avx512. Other text caps nothing, with a warning in the
+ * log, once. */
+tn_isa tn_isa_cap(void);
 /* The best level of this CPU, capped by TENON_MAX_ISA. */
 tn_isa tn_isa_detect(void);
 /* Whether this CPU multiplies tiles of bfloat16 (AMX), and oneDNN may: TENON_MAX_ISA caps it. */
 bool tn_cpu_has_amx(void);
 const char *tn_isa_text(tn_isa isa);
+/* In upper or lower case. */
 bool tn_isa_from_text(const char *text, tn_isa *isa);
 /* Whether output 0 of the op may be the very memory of its input number `in` (equal dtype, shape
  * and strides). */

@@ -1,8 +1,8 @@
 /* Writes the lowered-graph form: docs/json-form.md. */
 #include "core/fail.h"
 #include "core/graph.h"
+#include "core/replace.h"
 #include "load/json.h"
-#include "load/map_file.h"
 #include "load/weights.h"
 #include <errno.h>
 #include <inttypes.h>

@@ -2,7 +2,6 @@
 #include "core/fail.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -56,68 +55,11 @@ static tenon_status map_open(const char *path, int fd, tn_storage **out) {
 }
 
 tenon_status tn_map_file(const char *path, tn_storage **out) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    /* Without waiting for who writes into a pipe, which is refused then. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
         return tn_fail(TENON_IO, "%s: cannot be opened: %s", path, strerror(errno));
     tenon_status status = map_open(path, fd, out);
     close(fd);
     return status;
-}
-
-tenon_status tn_replace_open(tn_replace *replace, const char *path) {
-    static const char suffix[] = ".XXXXXX";
-    *replace = (tn_replace){.path = path};
-    replace->temporary = malloc(strlen(path) + sizeof suffix);
-    if (!replace->temporary)
-        return tn_no_memory();
-    strcpy(replace->temporary, path);
-    strcat(replace->temporary, suffix);
-    int fd = mkstemp(replace->temporary);
-    if (fd >= 0) {
-        mode_t mask = umask(0);
-        umask(mask);
-        if (fchmod(fd, 0666 & ~mask) == 0)
-            replace->file = fdopen(fd, "wb");
-        if (!replace->file) {
-            close(fd);
-            unlink(replace->temporary);
-        }
-    }
-    if (!replace->file) {
-        tenon_status status = tn_fail(TENON_IO, "%s: cannot be written: %s", path, strerror(errno));
-        free(replace->temporary);
-        replace->temporary = NULL;
-        return status;
-    }
-    return TENON_OK;
-}
-
-tenon_status tn_replace_commit(tn_replace *replace) {
-    bool ok =
-        fflush(replace->file) == 0 && !ferror(replace->file) && fsync(fileno(replace->file)) == 0;
-    int error = errno;
-    if (fclose(replace->file) != 0 && ok) {
-        ok = false;
-        error = errno;
-    }
-    replace->file = NULL;
-    if (ok && rename(replace->temporary, replace->path) != 0) {
-        ok = false;
-        error = errno;
-    }
-    if (!ok)
-        return tn_fail(TENON_IO, "%s: cannot be written: %s", replace->path, strerror(error));
-    free(replace->temporary);
-    replace->temporary = NULL;
-    return TENON_OK;
-}
-
-void tn_replace_close(tn_replace *replace) {
-    if (replace->file)
-        fclose(replace->file);
-    if (replace->temporary) {
-        unlink(replace->temporary);
-        free(replace->temporary);
-    }
-    *replace = (tn_replace){0};
 }

@@ -1,5 +1,6 @@
 /* Arrays in .npy files (numpy.org/doc/stable/reference/generated/numpy.lib.format.html). */
 #include "core/fail.h"
+#include "core/replace.h"
 #include "core/tensor.h"
 #include "core/util.h"
 #include "load/map_file.h"

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -22,14 +21,8 @@ static bool compressed(const char *path) {
 
 /* A descriptor for zlib, which closes it. */
 static tenon_status open_descriptor(tn_writer *w, int *out) {
-    struct stat info;
-    int fd;
-    if (stat(w->path, &info) == 0 && !S_ISREG(info.st_mode)) {
-        fd = open(w->path, O_WRONLY | O_CLOEXEC);
-    } else {
-        TN_TRY(tn_replace_open(&w->replace, w->path));
-        fd = fcntl(fileno(w->replace.file), F_DUPFD_CLOEXEC, 0);
-    }
+    TN_TRY(tn_replace_open(&w->replace, w->path));
+    int fd = fcntl(fileno(w->replace.file), F_DUPFD_CLOEXEC, 0);
     if (fd < 0)
         return cannot_write(w, strerror(errno));
     *out = fd;
@@ -49,10 +42,7 @@ tenon_status tn_writer_open(tn_writer *w, const char *path) {
     *w = (tn_writer){0};
     if (!*path)
         return tn_fail(TENON_IO, "a file needs a name: the path is empty");
-    /* A link stays: the file that it leads to is replaced. */
-    w->path = realpath(path, NULL);
-    if (!w->path)
-        w->path = strdup(path);
+    w->path = strdup(path);
     tenon_status status = w->path ? open_descriptor(w, &fd) : tn_no_memory();
     if (status == TENON_OK) {
         w->file = gzdopen(fd, compressed(path) ? "wb6" : "wbT");

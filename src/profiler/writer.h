@@ -3,8 +3,8 @@
 #ifndef TN_WRITER_H
 #define TN_WRITER_H
 
+#include "core/replace.h"
 #include "core/util.h"
-#include "load/map_file.h"
 #include <cjson/cJSON.h>
 
 /* A file that is being written. The first failure is kept; what is written after it is dropped.

@@ -14,7 +14,8 @@
 #include <tenon/version.h>
 
 enum { WARM_ROUNDS = 2, LEAST_ROUNDS = 7, MOST_ROUNDS = 25 };
-#define ENOUGH_NS 300000000 /* of rounds for a candidate, once there are LEAST_ROUNDS */
+#define ENOUGH_NS 300000000      /* of rounds for a candidate, once there are LEAST_ROUNDS */
+#define SAVE_INTERVAL 1000000000 /* nanoseconds; saving takes milliseconds */
 #define MOST_OTHER (64 << 20)
 #define LEAST_OTHER (4 << 20)
 /* A way is chosen over the usual one when it is faster by this part, by the medians, and in so many
@@ -249,13 +250,19 @@ static void tell(const tn_choice *choice, const tn_tune_entry *entry, tn_text *t
 static tenon_status find_or_measure(tn_tuner *tuner, const tn_candidate *candidate,
                                     const tenon_passes *passes, tn_tune_entry *entry) {
     const tn_choice *choice = candidate->choice;
-    if (tn_tune_find(&tuner->file, choice->ways, choice->way_count, entry))
+    const char *op = choice->nodes[choice->root]->op->name;
+    if (tn_tune_find(&tuner->file, op, choice->ways, choice->way_count, entry))
         return TENON_OK;
     entry->way = -1;
     if (tuner->plan.dry_run)
         return TENON_OK;
     TN_TRY(measure(tuner, candidate, passes, entry));
-    return tn_tune_add(&tuner->file, choice->ways, choice->way_count, entry);
+    TN_TRY(tn_tune_add(&tuner->file, choice->ways, choice->way_count, entry));
+    if (tn_clock_ns() >= tuner->save_ns) { /* so that little is lost when the process ends */
+        tn_tune_save(&tuner->file);
+        tuner->save_ns = tn_clock_ns() + tuner->save_interval;
+    }
+    return TENON_OK;
 }
 
 /* The candidate, and the passes that see what is left to them. */
@@ -332,6 +339,8 @@ tenon_status tn_tuner_create(const char *path, const tenon_passes *passes,
     tuner->passes = passes;
     tuner->plan = *plan;
     tuner->keep_denormals = keep_denormals;
+    tuner->save_interval = SAVE_INTERVAL;
+    tuner->save_ns = tn_clock_ns() + SAVE_INTERVAL;
     tuner->other_bytes = LEAST_OTHER;
     while (tuner->other_bytes < weight_bytes && tuner->other_bytes < MOST_OTHER)
         tuner->other_bytes *= 2;

@@ -12,8 +12,9 @@ typedef struct tn_tuner {
     const tenon_passes *passes; /* the session's */
     tn_plan_options plan;       /* isa, threads, dry_run */
     bool keep_denormals;
-    size_t other_bytes; /* that are read in between, as a run reads the other layers */
-    int64_t measured;   /* candidates that were measured */
+    size_t other_bytes;             /* that are read in between, as a run reads the other layers */
+    int64_t save_interval, save_ns; /* what was measured is saved so often; when next */
+    int64_t measured;               /* candidates that were measured */
 } tn_tuner;
 
 /* `path`: as tenon_session_options.tune, not NULL. `passes`: as long as

@@ -5,6 +5,7 @@
  */
 #include "run/tune_file.h"
 #include "core/fail.h"
+#include "core/replace.h"
 #include "load/map_file.h"
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -27,10 +28,15 @@ static const char *text_in(const cJSON *object, const char *name) {
 
 /* The entries of the file's text; NULL, and why: they are not to be had. */
 static cJSON *parse(const tn_storage *text, const char **why) {
-    cJSON *root = cJSON_ParseWithLength(text->data, text->size), *entries = NULL;
+    const char *end = NULL, *last = (const char *)text->data + text->size;
+    cJSON *root = cJSON_ParseWithLengthOpts(text->data, text->size, &end, false), *entries = NULL;
+    while (root && end < last && strchr(" \t\r\n", *end) && *end)
+        end++;
     const cJSON *version = cJSON_GetObjectItemCaseSensitive(root, "version");
     if (!root)
         *why = "it is no JSON, or was cut off";
+    else if (end < last)
+        *why = "other text follows its JSON";
     else if (strcmp(text_in(root, "format"), FORMAT) != 0 || !cJSON_IsNumber(version))
         *why = "it holds something else";
     else if (version->valuedouble > VERSION)
@@ -54,9 +60,12 @@ static cJSON *read_entries(tn_tune_file *file) {
     cJSON *entries = NULL;
     struct stat info;
     file->usable = true;
-    if (stat(file->path, &info) != 0 && errno == ENOENT)
+    bool there = stat(file->path, &info) == 0;
+    if (there ? S_ISREG(info.st_mode) && info.st_size == 0 : errno == ENOENT)
         return cJSON_CreateArray();
-    if (info.st_size > MOST_BYTES)
+    if (there && !S_ISREG(info.st_mode))
+        why = "it is not a regular file";
+    else if (there && info.st_size > MOST_BYTES)
         why = "it is too large";
     else if (tn_map_file(file->path, &text) != TENON_OK)
         why = tenon_last_error();
@@ -116,7 +125,19 @@ static cJSON *find(const cJSON *entries, const char *machine, const char *candid
     return NULL;
 }
 
-bool tn_tune_find(const tn_tune_file *file, const char *const *ways, int way_count,
+/* Somebody edited it. */
+static void warn_choice(const tn_tune_file *file, const char *op, const char *choice,
+                        const char *const *ways, int way_count) {
+    tn_text possible = {0};
+    for (int i = 0; i < way_count; i++)
+        tn_text_add(&possible, "%s%s", i > 0 ? ", " : "", ways[i]);
+    if (!possible.failed)
+        tn_log(TENON_LOG_WARN, "'%s': there is no choice '%s' for %s, only %s", file->path, choice,
+               op, possible.data);
+    tn_text_free(&possible);
+}
+
+bool tn_tune_find(const tn_tune_file *file, const char *op, const char *const *ways, int way_count,
                   tn_tune_entry *entry) {
     const cJSON *item = find(file->added, entry->machine, entry->candidate);
     if (!item)
@@ -125,6 +146,8 @@ bool tn_tune_find(const tn_tune_file *file, const char *const *ways, int way_cou
     int way = 0;
     while (item && way < way_count && strcmp(text_in(item, "choice"), ways[way]) != 0)
         way++;
+    if (item && way == way_count)
+        warn_choice(file, op, text_in(item, "choice"), ways, way_count);
     if (!item || way == way_count)
         return false;
     entry->way = way;
@@ -226,6 +249,10 @@ void tn_tune_save(tn_tune_file *file) {
     bool done = entries && merge(entries, file->added);
     if (!file->usable)
         return;
-    if ((done ? write_entries(file) : tn_no_memory()) != TENON_OK)
-        tn_log(TENON_LOG_WARN, "choices are not kept: %s", tenon_last_error());
+    if ((done ? write_entries(file) : tn_no_memory()) == TENON_OK) {
+        tn_log(TENON_LOG_DEBUG, "choices are kept in '%s'", file->path);
+        return;
+    }
+    file->usable = false; /* so that they are at hand in this process, and this is said once */
+    tn_log(TENON_LOG_WARN, "choices are not kept: %s", tenon_last_error());
 }

@@ -21,11 +21,12 @@ typedef struct tn_tune_file {
 
 /* Reads the file at `path`; NULL or "": the default one, $XDG_CACHE_HOME/tenon/choices.json, or
  * that in ~/.cache. One that is no such file, or cannot be read, is left as it is, with a warning
- * in the log, and counts as empty. Fails only without memory. */
+ * in the log, and counts as empty. An empty one is taken as new. Fails only without memory. */
 tenon_status tn_tune_open(tn_tune_file *file, const char *path);
 /* What the file has for machine and candidate of `entry`, whose way and times are filled in; false:
- * nothing that is right for these ways. */
-bool tn_tune_find(const tn_tune_file *file, const char *const *ways, int way_count,
+ * nothing that is right for these ways. A choice that is none of them gives a warning, which names
+ * `op`. */
+bool tn_tune_find(const tn_tune_file *file, const char *op, const char *const *ways, int way_count,
                   tn_tune_entry *entry);
 tenon_status tn_tune_add(tn_tune_file *file, const char *const *ways, int way_count,
                          const tn_tune_entry *entry);

@@ -215,6 +215,80 @@ START_TEST(choices_are_measured_and_told) {
     write_file("choices.json", "[]");
     WORKS_LOUDLY("bench c.txt --no-peaks --rounds 1 --niter 1 --tune-file choices.json",
                  "it holds something else");
+    REFUSES("run c.txt --random 1 --tune-file ''", 2, "--tune-file: the path is empty");
+}
+END_TEST
+
+START_TEST(isa_caps_are_told) {
+    setenv("TENON_MAX_ISA", "Baseline", 1);
+    WORKS("--version");
+    SAYS(out, "baseline");
+    WORKS("run d.txt --random 1");
+    setenv("TENON_MAX_ISA", "sse", 1);
+    WORKS_LOUDLY("run d.txt --random 1",
+                 "TENON_MAX_ISA is 'sse', not one of baseline, avx2, avx512: it caps nothing");
+    ck_assert_ptr_null(strstr(strstr(err, "TENON_MAX_ISA") + 1, "TENON_MAX_ISA"));
+}
+END_TEST
+
+/* Runs the command where a file may have so many blocks of 512 bytes, and nothing is killed for it;
+ * returns its exit status. */
+static int tenon_within(int blocks, const char *arguments) {
+    char line[9000];
+    snprintf(line, sizeof line,
+             "cd %s && trap '' XFSZ && ulimit -f %d && " TENON_COMMAND " %s >out 2>err", directory,
+             blocks, arguments);
+    int status = system(line);
+    ck_assert(WIFEXITED(status));
+    read_file("err", err, sizeof err);
+    return WEXITSTATUS(status);
+}
+
+static bool is_there(const char *name) {
+    char path[5000];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return lstat(path, &info) == 0;
+}
+
+START_TEST(files_are_written_whole_or_not_at_all) {
+    static char text[1 << 16];
+    char line[9000];
+    const char *arguments[] = {"bench d.txt --no-peaks --rounds 1 --niter 1 --html part",
+                               "bench d.txt --no-peaks --rounds 1 --niter 50 --json part",
+                               "explain d.txt --html part", "explain d.txt --json part",
+                               "profile d.txt --iterations 20 --trace part"};
+    for (int i = 0; i < 5; i++) {
+        for (int before = 0; before < 2; before++) {
+            if (before)
+                write_file("part", "before");
+            int code = tenon_within(2, arguments[i]);
+            ck_assert_msg(code == 1, "%s: %d", arguments[i], code);
+            SAYS(err, "part: cannot be written: File too large");
+            ck_assert_msg(is_there("part") == before, "%s", arguments[i]);
+            if (before) {
+                read_file("part", text, sizeof text);
+                ck_assert_str_eq(text, "before");
+                snprintf(line, sizeof line, "%s/part", directory);
+                ck_assert_int_eq(unlink(line), 0);
+            }
+        }
+    }
+    snprintf(line, sizeof line, "ls %s/part.*", directory);
+    ck_assert_int_ne(system(line), 0);
+    /* What is no regular file is written in place, and links stay. */
+    REFUSES("explain d.txt --json /dev/full", 1, "/dev/full: cannot be written: No space left");
+    snprintf(line, sizeof line,
+             "cd %s && " TENON_COMMAND " explain d.txt --json /dev/stdout | grep -q '\"steps\"'",
+             directory);
+    ck_assert_int_eq(system(line), 0);
+    snprintf(line, sizeof line, "ln -s part %s/link", directory);
+    ck_assert_int_eq(system(line), 0);
+    WORKS("explain d.txt --html link");
+    read_file("part", text, sizeof text);
+    SAYS(text, "<html");
+    snprintf(line, sizeof line, "test -L %s/link", directory);
+    ck_assert_int_eq(system(line), 0);
 }
 END_TEST
 
@@ -364,6 +438,8 @@ END_TEST
 START_TEST(bench_refuses) {
     REFUSES("bench", 2, "no model and no suite is given");
     REFUSES("bench d.txt --precision fp8", 2, "--precision: 'fp8' is not fp32 or bf16");
+    REFUSES("bench d.txt --limit 3", 2, "--limit: it is about the rows of --detail");
+    REFUSES("bench d.txt --tune-file ''", 2, "--tune-file: the path is empty");
     REFUSES("bench d.txt --baseline d.txt", 1, "--baseline: d.txt: this is no JSON");
     REFUSES("bench d.txt --no-peaks --batch 9", 1,
             "d, batch 9, fp32: the model is made for batch size 8, not 9");
@@ -389,6 +465,8 @@ int main(void) {
     tcase_add_test(tests, info_tells_the_model);
     tcase_add_test(tests, explain_tells_the_plan);
     tcase_add_test(tests, choices_are_measured_and_told);
+    tcase_add_test(tests, isa_caps_are_told);
+    tcase_add_test(tests, files_are_written_whole_or_not_at_all);
     tcase_add_test(tests, ops_are_listed);
     tcase_add_test(tests, profile_prints_tables);
     tcase_add_test(tests, profile_refuses);

@@ -390,12 +390,13 @@ static void take_log(tenon_log_level level, const char *message, void *user) {
 
 START_TEST(other_files_are_left_alone) {
     static const char *const files[][2] = {
-        {"", "no JSON"},
         {"{\"format\": \"tenon choices\", \"version\": 1, \"entries\": [{\"mach", "cut off"},
         {"\x7f"
          "ELF",
          "no JSON"},
         {"[1, 2]", "something else"},
+        {"{\"format\": \"tenon choices\", \"version\": 1, \"entries\": []}\nmore", "follows"},
+        {"{\"format\": \"tenon choices\", \"version\": 1, \"entries\": []} {}", "follows"},
         {"{\"metrics\": {}, \"entries\": []}", "something else"},
         {"{\"format\": \"tenon choices\", \"version\": 2, \"entries\": []}", "newer"},
         {"{\"format\": \"tenon choices\", \"version\": \"1\", \"entries\": []}", "something else"},
@@ -426,6 +427,88 @@ START_TEST(other_files_are_left_alone) {
 }
 END_TEST
 
+static void check_refused(const char *file) {
+    *logged = 0;
+    ck_assert_int_eq(measured(convolution, file), 1);
+    ck_assert_msg(strstr(logged, file) && strstr(logged, "not a regular file"), "'%s'", logged);
+}
+
+/* Whether anybody writes into it, or not: nothing waits. */
+START_TEST(pipes_and_devices_are_refused) {
+    struct stat info;
+    const char *pipe = test_path("pipe");
+    ck_assert_int_eq(mkfifo(pipe, 0600), 0);
+    tenon_log_set(TENON_LOG_WARN, take_log, NULL);
+    check_refused(pipe);
+    check_refused("/dev/zero");
+    check_refused("/dev/null");
+    tenon_log_set(TENON_LOG_WARN, NULL, NULL);
+    ck_assert(stat(pipe, &info) == 0 && S_ISFIFO(info.st_mode));
+    ck_assert(stat("/dev/null", &info) == 0 && S_ISCHR(info.st_mode));
+}
+END_TEST
+
+START_TEST(an_empty_file_is_a_new_one) {
+    const char *file = test_path("empty.json");
+    test_write(file, "", 0);
+    tenon_log_set(TENON_LOG_WARN, take_log, NULL);
+    *logged = 0;
+    ck_assert_int_eq(measured(convolution, file), 1);
+    ck_assert_int_eq(measured(convolution, file), 0);
+    test_write(file, "\n", 1);
+    ck_assert_int_eq(measured(convolution, file), 1);
+    ck_assert_msg(strstr(logged, "no JSON") != NULL, "'%s'", logged);
+    tenon_log_set(TENON_LOG_WARN, NULL, NULL);
+}
+END_TEST
+
+START_TEST(links_and_modes_stay) {
+    const char *file = test_path("real.json"), *link = test_path("link.json");
+    struct stat info;
+    /* To what is not there yet, by a relative path; then to what is. */
+    ck_assert_int_eq(symlink("real.json", link), 0);
+    ck_assert_int_eq(measured(convolution, link), 1);
+    ck_assert(lstat(link, &info) == 0 && S_ISLNK(info.st_mode));
+    ck_assert_int_eq(entry_count(file), 1);
+    ck_assert_int_eq(chmod(file, 0640), 0);
+    ck_assert_int_eq(measured(linear, link), 1);
+    ck_assert(lstat(link, &info) == 0 && S_ISLNK(info.st_mode));
+    ck_assert_int_eq(entry_count(file), 2);
+    ck_assert(stat(file, &info) == 0);
+    ck_assert_int_eq(info.st_mode & 07777, 0640);
+}
+END_TEST
+
+/* ---- When it is kept ---- */
+
+static const char *kept_file;
+static int saved;
+
+static void count_saves(tenon_log_level level, const char *message, void *user) {
+    (void)level, (void)user;
+    if (strncmp(message, "choices are kept", 16) == 0)
+        ck_assert_int_eq(entry_count(kept_file), ++saved);
+}
+
+START_TEST(choices_are_kept_one_by_one) {
+    static float numbers[32 * 144];
+    tenon_view in = view_of(numbers, TENON_FLOAT32, 1, 32, 12, 12);
+    kept_file = test_path("steps.json");
+    tenon_session *session =
+        tuned("graph g {\nsymbol s in [1, 64]\n"
+              "input %x: float32[s, 32, 12, 12]\n" WEIGHTS CONVOLUTION("y", "x")
+                  CONVOLUTION("z", "y") "output \"z\" = %z\n}\n",
+              kept_file);
+    session->tuner->save_interval = session->tuner->save_ns = 0;
+    tenon_log_set(TENON_LOG_DEBUG, count_saves, NULL);
+    OK(tenon_session_compile(session, &in, 1));
+    tenon_log_set(TENON_LOG_WARN, NULL, NULL);
+    ck_assert_int_eq(session->tuner->measured, 2);
+    ck_assert_int_eq(saved, 2);
+    tenon_session_destroy(&session);
+}
+END_TEST
+
 /* They cost a measurement, and stay or go. */
 START_TEST(entries_that_are_not_right_are_measured_again) {
     static const char *const changes[][2] = {
@@ -438,6 +521,7 @@ START_TEST(entries_that_are_not_right_are_measured_again) {
     };
     const char *file = test_path("entries.json");
     ck_assert_int_eq(measured(convolution, file), 1);
+    tenon_log_set(TENON_LOG_WARN, take_log, NULL);
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         cJSON *root = read_json(file);
         int count = cJSON_GetArraySize(cJSON_GetObjectItem(root, "entries"));
@@ -445,9 +529,16 @@ START_TEST(entries_that_are_not_right_are_measured_again) {
                                   cJSON_Parse(changes[i][1]));
         write_json(file, root);
         cJSON_Delete(root);
+        *logged = 0;
         ck_assert_int_eq(measured(convolution, file), 1);
         ck_assert_int_eq(measured(convolution, file), 0);
+        const char *told = i == 0 ? "there is no choice 'Winograd 3x3' for aten.convolution, only "
+                                    "direct, Winograd 2x2, Winograd 4x4\n"
+                           : i == 1 ? "there is no choice '' for aten.convolution"
+                                    : "";
+        ck_assert_msg(*told ? strstr(logged, told) != NULL : !*logged, "%d: '%s'", (int)i, logged);
     }
+    tenon_log_set(TENON_LOG_WARN, NULL, NULL);
     /* Times are only told. */
     cJSON *root = read_json(file);
     int count = cJSON_GetArraySize(cJSON_GetObjectItem(root, "entries"));
@@ -520,6 +611,10 @@ int main(void) {
     tcase_add_test(cases, the_file_decides);
     tcase_add_test(cases, all_ways_compute_the_same);
     tcase_add_test(cases, other_files_are_left_alone);
+    tcase_add_test(cases, pipes_and_devices_are_refused);
+    tcase_add_test(cases, an_empty_file_is_a_new_one);
+    tcase_add_test(cases, links_and_modes_stay);
+    tcase_add_test(cases, choices_are_kept_one_by_one);
     tcase_add_test(cases, entries_that_are_not_right_are_measured_again);
     tcase_add_test(cases, the_file_does_not_grow_for_ever);
     tcase_add_test(cases, processes_share_a_file);

@@ -1,0 +1,128 @@
+#include "core/replace.h"
+#include "core/fail.h"
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <tenon/load.h>
+#include <unistd.h>
+
+enum { MOST_LINKS = 40, MOST_PATH = 4096 };
+
+/* What the link at `path` says, as a path of its own; NULL: it is none, or memory is out. */
+static char *follow(const char *path) {
+    char target[MOST_PATH];
+    ssize_t length = readlink(path, target, sizeof target - 1);
+    if (length <= 0)
+        return NULL;
+    target[length] = '\0';
+    const char *slash = strrchr(path, '/');
+    size_t folder = slash && *target != '/' ? (size_t)(slash - path) + 1 : 0;
+    char *joined = malloc(folder + (size_t)length + 1);
+    if (joined)
+        strcpy((char *)memcpy(joined, path, folder) + folder, target);
+    return joined;
+}
+
+/* The path behind all links, also where nothing stands there yet. */
+static char *resolve(const char *path) {
+    char *at = strdup(path), *next;
+    for (int i = 0; at && i < MOST_LINKS && (next = follow(at)) != NULL; i++) {
+        free(at);
+        at = next;
+    }
+    return at;
+}
+
+/* Names of open files, such as /dev/stdout: who opened them goes on with them. */
+static bool is_stream(const char *path) {
+    return strncmp(path, "/dev/std", 8) == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
+           strncmp(path, "/proc/", 6) == 0;
+}
+
+static bool open_temporary(tn_replace *replace, const struct stat *old) {
+    static const char suffix[] = ".XXXXXX";
+    replace->temporary = malloc(strlen(replace->path) + sizeof suffix);
+    if (!replace->temporary)
+        return false;
+    strcat(strcpy(replace->temporary, replace->path), suffix);
+    int fd = mkstemp(replace->temporary);
+    if (fd >= 0) {
+        mode_t mask = umask(0);
+        umask(mask);
+        /* The owner stays where that may be set, which comes first: it clears bits of the mode. */
+        bool kept = old && fchown(fd, old->st_uid, old->st_gid) == 0;
+        mode_t mode = !old ? 0666 & ~mask : old->st_mode & (kept ? 07777 : 0777);
+        if (fchmod(fd, mode) == 0)
+            replace->file = fdopen(fd, "wb");
+        if (replace->file)
+            return true;
+        int error = errno;
+        close(fd);
+        unlink(replace->temporary);
+        errno = error;
+    }
+    free(replace->temporary);
+    replace->temporary = NULL;
+    return false;
+}
+
+tenon_status tn_replace_open(tn_replace *replace, const char *path) {
+    struct stat old;
+    *replace = (tn_replace){.path = resolve(path)};
+    if (!replace->path)
+        return tn_no_memory();
+    bool there = stat(replace->path, &old) == 0, done = false, in_place;
+    in_place = (there && !S_ISREG(old.st_mode)) || is_stream(path);
+    if (!in_place) {
+        done = open_temporary(replace, there ? &old : NULL);
+        in_place = !done && there && (errno == EACCES || errno == EPERM || errno == EROFS);
+    }
+    if (in_place)
+        done = (replace->file = fopen(path, "wb")) != NULL;
+    if (done)
+        return TENON_OK;
+    tenon_status status = tn_fail(TENON_IO, "%s: cannot be written: %s", path, strerror(errno));
+    tn_replace_close(replace);
+    return status;
+}
+
+tenon_status tn_replace_commit(tn_replace *replace) {
+    bool ok = fflush(replace->file) == 0 && !ferror(replace->file) &&
+              (!replace->temporary || fsync(fileno(replace->file)) == 0);
+    int error = errno;
+    if (fclose(replace->file) != 0 && ok) {
+        ok = false;
+        error = errno;
+    }
+    replace->file = NULL;
+    if (ok && replace->temporary && rename(replace->temporary, replace->path) != 0) {
+        ok = false;
+        error = errno;
+    }
+    if (!ok)
+        return tn_fail(TENON_IO, "%s: cannot be written: %s", replace->path, strerror(error));
+    free(replace->temporary);
+    replace->temporary = NULL;
+    return TENON_OK;
+}
+
+void tn_replace_close(tn_replace *replace) {
+    if (replace->file)
+        fclose(replace->file);
+    if (replace->temporary)
+        unlink(replace->temporary);
+    free(replace->temporary);
+    free(replace->path);
+    *replace = (tn_replace){0};
+}
+
+tenon_status tenon_file_write(const char *path, const char *data, size_t size) {
+    tn_replace file = {0};
+    TN_TRY(tn_replace_open(&file, path));
+    fwrite(data, 1, size, file.file); /* the commit tells of failures */
+    tenon_status status = tn_replace_commit(&file);
+    tn_replace_close(&file);
+    return status;
+}
