@@ -4,6 +4,7 @@ import argparse
 import datetime
 import importlib.metadata
 import json
+import math
 import os
 import platform
 import subprocess
@@ -16,6 +17,7 @@ from bench.zoo import arguments, suite
 from . import report
 from .compare import Comparison
 from .engines import ENGINES, forms, parse_label
+from .library import Library
 from .measure import ROOT
 
 PACKAGES = (
@@ -45,6 +47,25 @@ def precisions(text):
     if not set(found) <= {"fp32", "bf16"}:
         raise argparse.ArgumentTypeError(f"{text!r}: fp32, bf16, or both")
     return found
+
+
+def number_from(least):
+    def take(text):
+        if not (text.isdecimal() and int(text) >= least):
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} on")
+        return int(text)
+
+    return take
+
+
+def seconds(text):
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return number
 
 
 def find_library():
@@ -103,11 +124,45 @@ def environ(library, cores):
     }
 
 
+def check_tenon(parser, options):
+    """The library, and the passes that labels leave out, are there."""
+    variants = {label: parse_label(label, "fp32") for label in options.peers}
+    ours = {label: v.without for label, v in variants.items() if v.engine == "tenon"}
+    if options.library is None and ours:
+        parser.error("no libtenon.so: build Tenon, or give --library")
+    if options.library and not options.library.is_file():
+        parser.error(f"--library: there is no file {str(options.library)!r}")
+    if not ours:
+        return
+    try:
+        library = Library(options.library.resolve())
+    except (OSError, AttributeError) as error:
+        parser.error(f"--library: {error}")
+    for label, without in ours.items():
+        try:
+            library.destroy_passes(library.passes(without))
+        except RuntimeError as error:
+            parser.error(f"--peers: {label}: {error}")
+
+
+def check_files(parser, options):
+    """Results can be written: whether they can is found out before there are any."""
+    try:
+        options.folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.exit(1, f"{parser.prog}: --folder: {error}\n")
+    path = options.json
+    if path and (path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK)):
+        parser.exit(1, f"{parser.prog}: --json: {str(path)!r} cannot be written\n")
+
+
 def parse():
     parser = argparse.ArgumentParser(
         prog="bench/peers/run",
         description=__doc__,
-        epilog="engines: " + "; ".join(f"{name}: {f.__doc__}" for name, f in ENGINES.items()),
+        epilog="engines: "
+        + "; ".join(f"{name}: {f.__doc__}" for name, f in ENGINES.items())
+        + ". Exit status: 0 done, 1 an engine failed, or files cannot be written, 2 wrong usage",
     )
     arguments.add_models(parser)
     parser.add_argument(
@@ -127,20 +182,27 @@ def parse():
     parser.add_argument(
         "--precision", type=precisions, default=["fp32"], help="fp32 (default), bf16"
     )
-    parser.add_argument("--threads", type=int, help="cores, a thread on each (default: all)")
     parser.add_argument(
-        "--seconds", type=float, default=30, help="for the rounds of a model (default: 30)"
+        "--threads", type=number_from(1), help="cores, a thread on each (default: all)"
     )
     parser.add_argument(
-        "--turn", type=float, default=0.2, help="seconds of an engine's turn (default: 0.2)"
+        "--seconds", type=seconds, default=30, help="for the rounds of a model (default: 30)"
     )
     parser.add_argument(
-        "--rounds", type=int, default=6, help="at least so many, whatever they take (default: 6)"
+        "--turn", type=seconds, default=0.2, help="seconds of an engine's turn (default: 0.2)"
     )
-    parser.add_argument("--most-rounds", type=int, default=200, help="and at most (default: 200)")
+    parser.add_argument(
+        "--rounds",
+        type=number_from(1),
+        default=6,
+        help="at least so many, whatever they take (default: 6)",
+    )
+    parser.add_argument(
+        "--most-rounds", type=number_from(1), default=200, help="and at most (default: 200)"
+    )
     parser.add_argument(
         "--cold",
-        type=int,
+        type=number_from(0),
         default=0,
         metavar="N",
         help="also start each engine N times afresh: time to the first output, peak memory",
@@ -155,12 +217,12 @@ def parse():
     parser.add_argument("--library", type=Path, help="libtenon.so (default: the newest built one)")
     options = parser.parse_args()
     options.library = options.library or find_library()
-    if options.library is None and any(label.startswith("tenon") for label in options.peers):
-        parser.error("no libtenon.so: build Tenon, or give --library")
+    check_tenon(parser, options)
     available = sorted(os.sched_getaffinity(0))
     options.threads = options.threads or len(available)
-    if not 0 < options.threads <= len(available):
+    if options.threads > len(available):
         parser.error(f"--threads: this process may use {len(available)} cores")
+    check_files(parser, options)
     options.cores = available[: options.threads]
     return options
 
@@ -168,6 +230,7 @@ def parse():
 def run_model(options, name, batch, precision, log):
     """Exports where that is needed, and compares."""
     entry = suite.export(options.folder, name, batch, forms(options.peers))
+    suite.write(options.folder, options.suite, [entry])
     library = str(options.library.resolve()) if options.library else None
     folder = options.folder.resolve()
     with Comparison(folder, entry, options.peers, options.cores, precision, library, log) as one:
@@ -182,7 +245,6 @@ def run_model(options, name, batch, precision, log):
 def main():
     warnings.filterwarnings("ignore")
     options = parse()
-    options.folder.mkdir(parents=True, exist_ok=True)
     saved = {"environ": environ(options.library, options.cores), "results": [], "summary": {}}
     with open(options.folder / "engines.log", "w") as log:
         for precision in options.precision:
@@ -196,7 +258,8 @@ def main():
                 if options.json:
                     options.json.write_text(json.dumps(saved, indent=1) + "\n")
             print(report.text(results, options.peers, precision, options.baseline), flush=True)
+    return 1 if any(report.failures(saved["results"])) else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

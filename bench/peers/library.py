@@ -44,6 +44,21 @@ class Library:
         if status != 0:
             raise RuntimeError(self.c.tenon_last_error().decode())
 
+    def passes(self, without):
+        """The default passes but these."""
+        passes = c_void_p()
+        self.check(self.c.tenon_passes_create(byref(passes)))
+        try:
+            for name in without:
+                self.check(self.c.tenon_passes_remove(passes, name.encode()))
+        except RuntimeError:
+            self.destroy_passes(passes)
+            raise
+        return passes
+
+    def destroy_passes(self, passes):
+        self.c.tenon_passes_destroy(byref(passes))
+
 
 class Model:
     """A session and a context, compiled without some of the default passes."""
@@ -52,10 +67,7 @@ class Model:
         self.library = library
         c, check = library.c, library.check
         graph, session, self.context = c_void_p(), c_void_p(), c_void_p()
-        self.passes = c_void_p()  # lives as long as the session, which compiles by it
-        check(c.tenon_passes_create(byref(self.passes)))
-        for name in without:
-            check(c.tenon_passes_remove(self.passes, name.encode()))
+        self.passes = library.passes(without)  # as long as the session, which compiles by it
         check(c.tenon_load(str(path).encode(), byref(graph)))
         options = Options(threads=threads, precision=PRECISIONS[precision], passes=self.passes)
         try:

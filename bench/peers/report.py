@@ -5,6 +5,7 @@ import statistics
 from . import stats
 
 TENON = "tenon"
+MOST_STRAY = 0.01  # of CPU time: with more the results are disturbed
 
 
 def ratios(result, peer):
@@ -141,6 +142,28 @@ def cold_table(results):
     return _grid(rows)
 
 
+def failures(results):
+    """A line for each engine that failed."""
+    return [
+        f"{name_of(result)}: {label} fails: {facts['failure']}"
+        for result in results
+        for label, facts in result["engines"].items()
+        if "failure" in facts
+    ]
+
+
+def disturbance(results):
+    """How much engines worked in the turns of others, and where that is too much."""
+    stray = max(result["stray"] for result in results)
+    lines = [f"CPU time that engines used in the turns of others: at most {stray:.2%}"]
+    if disturbed := [name_of(result) for result in results if result["stray"] > MOST_STRAY]:
+        lines.append(
+            f"That is more than {MOST_STRAY:.0%}: engines disturbed each other, so do not rely on "
+            f"the times of {'; '.join(disturbed)}"
+        )
+    return lines
+
+
 def text(results, labels, precision, baseline):
     """The whole report of the runs of one precision."""
     parts = [
@@ -163,14 +186,7 @@ def text(results, labels, precision, baseline):
     if precision != "fp32":
         parts += ["", "largest error against FP32, as a part of the largest output"]
         parts.append(errors_table(results, labels))
-    failures = [
-        f"{name_of(result)}: {label} fails: {facts['failure']}"
-        for result in results
-        for label, facts in result["engines"].items()
-        if "failure" in facts
-    ]
-    if failures:
-        parts += ["", *failures]
-    stray = max(result["stray"] for result in results)
-    parts += ["", f"CPU time that engines used in the turns of others: at most {stray:.2%}"]
+    if failed := failures(results):
+        parts += ["", *failed]
+    parts += ["", *disturbance(results)]
     return "\n".join(parts) + "\n"

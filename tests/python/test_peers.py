@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -118,6 +119,18 @@ def test_text():
     assert "worst 0.750: b, 1" in lines and "best 1.500: a, 1" in lines
 
 
+def test_disturbance():
+    """In words where it is more than the documented part."""
+    told = [{**RESULTS[0], "stray": 0.0123}, {**RESULTS[1], "stray": 0.01}]
+    lines = report.text(told, ["jit_ofi", "tenon"], "fp32", "jit_ofi").splitlines()
+    assert lines[-2].endswith("in the turns of others: at most 1.23%")
+    assert lines[-1] == (
+        "That is more than 1%: engines disturbed each other, so do not rely on the times of a, 1"
+    )
+    told[0]["stray"] = 0.01
+    assert report.disturbance(told) == [lines[-2].replace("1.23%", "1.00%")]
+
+
 # ---- Engines
 
 
@@ -216,12 +229,16 @@ def test_cold_failure(comparison):
     assert one.facts["tenon run"] == {"failure": "tenon run ended with status 1"}
 
 
+BENCH_ONCE = ["--no-peaks", "--rounds", "1", "--niter", "1", "--nwarmup", "0"]
+
+
 def test_command_line(tenon, tmp_path):
     """The whole of it, on a model of the suite."""
     command = [sys.executable, "-m", "bench.peers", "--models", "squeezenet1_1", "--batch", "2"]
-    command += ["--peers", "eager,tenon", "--baseline", "eager", "--threads", "1", "--seconds", "0"]
-    command += ["--rounds", "2", "--turn", "0.001", "--json", tmp_path / "found.json"]
+    command += ["--peers", "eager,tenon", "--baseline", "eager", "--threads", "1"]
+    command += ["--rounds", "2", "--seconds", "1e-9", "--turn", "0.001"]
     command += ["--folder", tmp_path / "suite", "--library", tenon.library]
+    command += ["--json", tmp_path / "found.json"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     assert re.search(
@@ -234,6 +251,17 @@ def test_command_line(tenon, tmp_path):
     assert found["summary"]["fp32"]["worst"][:2] == ["squeezenet1_1", 2]
     (saved,) = found["results"]
     assert [len(facts["times"]) for facts in saved["engines"].values()] == [2, 2]
+    # What it exported is a suite for `tenon bench`.
+    (entry,) = json.loads((tmp_path / "suite" / "suite.json").read_text())["models"]
+    assert (entry["name"], entry["batch"]) == ("squeezenet1_1", 2)
+    assert "squeezenet1_1" in tenon("bench", "--suite", tmp_path / "suite", *BENCH_ONCE)
+    # An engine that fails is told of at the end, and by the exit status.
+    (tmp_path / "suite" / entry["file"]).write_bytes(b"no archive")
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert run.returncode == 1, run.stderr
+    assert "squeezenet1_1, 2: tenon fails: " in run.stdout
+    assert re.search(r"^squeezenet1_1, 2 +[\d.]+ +1.00x +fails$", run.stdout, re.MULTILINE)
+    assert len(json.loads((tmp_path / "found.json").read_text())["results"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -243,6 +271,18 @@ def test_command_line(tenon, tmp_path):
         (["--peers", "tenon:int8"], "'tenon:int8': the precisions are fp32 and bf16"),
         (["--precision", "fp16"], "'fp16': fp32, bf16, or both"),
         (["--threads", "1000"], "--threads: this process may use"),
+        (["--threads", "0"], "--threads: '0' is no whole number from 1 on"),
+        (["--threads", "-1"], "--threads: '-1' is no whole number from 1 on"),
+        (["--rounds", "0"], "--rounds: '0' is no whole number from 1 on"),
+        (["--most-rounds", "0"], "--most-rounds: '0' is no whole number from 1 on"),
+        (["--cold", "-1"], "--cold: '-1' is no whole number from 0 on"),
+        (["--seconds", "0"], "--seconds: '0' is no number above 0"),
+        (["--seconds", "nan"], "--seconds: 'nan' is no number above 0"),
+        (["--turn", "0"], "--turn: '0' is no number above 0"),
+        (["--turn", "long"], "--turn: 'long' is no number above 0"),
+        (["--library", "/nope.so"], "--library: there is no file '/nope.so'"),
+        (["--library", __file__], "--library: "),
+        (["--peers", "eager,tenon-none"], "--peers: tenon-none: "),
     ],
 )
 def test_refused(tenon, arguments, message):
@@ -250,6 +290,29 @@ def test_refused(tenon, arguments, message):
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert run.returncode == 2
     assert message in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--json", "none/found.json"], "--json: 'none/found.json' cannot be written"),
+        (["--json", "."], "--json: '.' cannot be written"),
+        (["--folder", __file__], "--folder: "),
+    ],
+)
+def test_unwritable(tenon, tmp_path, arguments, message):
+    """One line, before anything is exported."""
+    command = [sys.executable, "-m", "bench.peers", "--library", tenon.library]
+    command += ["--peers", "tenon", "--folder", tmp_path / "suite", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert run.returncode == 1
+    assert run.stderr.startswith(f"bench/peers/run: {message}")
+    assert run.stderr.count("\n") == 1
+    assert not list(tmp_path.glob("suite/*"))
 
 
 def test_cold_inputs(comparison):
