@@ -142,7 +142,7 @@ START_TEST(pass_options_are_checked) {
     REFUSES("passes --draw-before functionalize=x.svg", 2, "nothing goes before it");
     REFUSES("passes m.txt", 2, "--dim SYMBOL=N");
     REFUSES("run m.txt --dim s0=2 --random 1 --draw-after layout=none/x.svg", 1,
-            "file 'none/x.svg' cannot be written");
+            "none/x.svg: cannot be written");
 }
 END_TEST
 
