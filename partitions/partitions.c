@@ -20,10 +20,9 @@ bool tn_map_chosen(tn_builder *b, tenon_node *node) {
         return tn_refuse(b, TENON_REASON_KERNEL_PASS,
                          "a pass chose this kernel of Tenon's (%s) for it: %s", node->op->name,
                          node->choice);
-    return tn_refuse(
-        b, TENON_REASON_KERNEL_PASS,
-        "a pass chose this kernel of Tenon's (%s) for it by its rule, not by measurement here",
-        node->op->name);
+    return tn_refuse(b, TENON_REASON_KERNEL_PASS,
+                     "a pass chose this kernel of Tenon's (%s) for it, by its rule",
+                     node->op->name);
 }
 
 static const struct {
