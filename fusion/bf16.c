@@ -125,7 +125,8 @@ static tenon_value *narrow_source(const tenon_value *value, tenon_dtype dtype) {
 
 #define LEAST_ELEMENTS 65536 /* that a thread is worth */
 
-enum { GROUP = 32 }; /* the inputs that are looked at together where a kernel has one element */
+/* The elements that are looked at together where a kernel has one, and at most. */
+enum { GROUP = 32, MOST_GROUP = 128 };
 
 /* The neighbour of `rounded` on the other side of the number that it was rounded from with an error
  * of this sign. */
@@ -134,31 +135,32 @@ static uint16_t other_side(uint16_t rounded, float error) {
     return (uint16_t)((error > 0) == negative ? rounded + 1 : rounded - 1);
 }
 
-/* Balances a group; returns the sum of the errors, those before included. */
+/* Balances a group of at most MOST_GROUP; returns the sum of the errors, those before included. */
 static float balance(const float *x, uint16_t *y, int64_t count, float before) {
-    float sum = before;
-    for (int64_t i = 0; i < count; i++)
-        sum += tn_bf16_to_float(y[i]) - x[i];
+    float error[MOST_GROUP], step[MOST_GROUP], sum = before;
+    for (int64_t i = 0; i < count; i++) {
+        float now = tn_bf16_to_float(y[i]);
+        error[i] = now - x[i];
+        bool stays = error[i] == 0 || (y[i] & 0x7fff) == 0;
+        step[i] = stays ? 0 : tn_bf16_to_float(other_side(y[i], error[i])) - now;
+        step[i] = isfinite(step[i]) ? step[i] : 0;
+        sum += error[i];
+    }
     for (int64_t flips = 0; flips < count && isfinite(sum); flips++) {
-        float best = 0, best_step = 0;
+        float best = 0;
         int64_t at = -1;
         for (int64_t i = 0; i < count; i++) {
-            float now = tn_bf16_to_float(y[i]), error = now - x[i];
-            if (error == 0 || (error > 0) != (sum > 0) || (y[i] & 0x7fff) == 0)
-                continue;
-            float step = tn_bf16_to_float(other_side(y[i], error)) - now;
-            /* what the sums of squares gain */
-            float gain = -step * (2 * sum + step) - step * (2 * error + step);
-            if (isfinite(step) && gain > best) {
-                best = gain;
-                best_step = step;
-                at = i;
-            }
+            /* half of what the sums of squares gain */
+            float gain = -step[i] * (sum + error[i] + step[i]);
+            at = gain > best ? i : at;
+            best = gain > best ? gain : best;
         }
         if (at < 0)
             break;
-        y[at] = other_side(y[at], tn_bf16_to_float(y[at]) - x[at]);
-        sum += best_step;
+        y[at] = other_side(y[at], error[at]);
+        sum += step[at];
+        error[at] += step[at];
+        step[at] = -step[at];
     }
     return sum;
 }
@@ -197,7 +199,7 @@ static tenon_status round_weight(const tenon_view *from, const void *user, tenon
         r.length = count / rows;
         if (user) {
             int64_t kernel = r.length / from->shape[1];
-            r.group = kernel > 1 ? kernel : GROUP;
+            r.group = kernel == 1 ? GROUP : kernel < MOST_GROUP ? kernel : MOST_GROUP;
         }
         tn_share_work(rows, LEAST_ELEMENTS / r.length + 1, round_rows, &r);
     } else {
