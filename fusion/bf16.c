@@ -178,8 +178,10 @@ static void round_rows(int64_t begin, int64_t end, void *user) {
         const float *x = r->from + row * r->length;
         uint16_t *y = r->to + row * r->length;
         float sum = 0;
-        for (int64_t i = 0; i < r->length; i++)
+        for (int64_t i = 0; i < r->length; i++) {
             y[i] = tn_float_to_bf16(x[i]);
+            y[i] = (uint16_t)(y[i] - (isinf(tn_bf16_to_float(y[i])) && isfinite(x[i])));
+        }
         for (int64_t i = 0; r->group && i < r->length; i += r->group) {
             int64_t count = r->length - i < r->group ? r->length - i : r->group;
             sum = balance(x + i, y + i, count, sum);
@@ -312,6 +314,33 @@ static bool is_static(const tenon_node *node) {
     return node->op->infer != NULL;
 }
 
+#define MOST_BF16 0x1.fep127 /* the largest number of bfloat16 */
+
+static bool is_beyond(double x) {
+    return isfinite(x) && fabs(x) > MOST_BF16;
+}
+
+/* Numbers that float32 holds and bfloat16 does not would become infinite, and rows that a mask
+ * fills with the lowest one would become NaN: they are as large as can be instead. */
+static tenon_status fit_numbers(lowering *l, tenon_node *node) {
+    const tenon_value *y = node->output_count ? node->outputs[0] : NULL;
+    if (!y || y->dtype != TENON_BFLOAT16 || y->id >= l->declared_count ||
+        l->declared[y->id] != TENON_FLOAT32)
+        return TENON_OK;
+    for (int i = 0; i < node->op->param_count; i++) {
+        tenon_arg *arg = &node->args[i];
+        if (arg->kind == TENON_ARG_FLOAT && is_beyond(arg->as.f))
+            arg->as.f = copysign(MOST_BF16, arg->as.f);
+    }
+    for (int i = 0; i < node->use_count; i++) {
+        const tenon_value *x = node->uses[i].value;
+        if (x->rank == 0 && x->dtype == TENON_FLOAT32 && tn_is_constant(x) &&
+            is_beyond(*(const float *)x->tensor->view.data))
+            TN_TRY(cast_use(l, &node->uses[i], TENON_BFLOAT16));
+    }
+    return TENON_OK;
+}
+
 static tenon_status visit(lowering *l, tenon_node *node) {
     if (!is_static(node))
         return TENON_OK;
@@ -324,7 +353,8 @@ static tenon_status visit(lowering *l, tenon_node *node) {
     for (int i = 0; dtype != TENON_DTYPE_NONE && i < node->use_count; i++)
         if (is_operand(node, &node->uses[i]))
             TN_TRY(cast_use(l, &node->uses[i], dtype));
-    return tn_node_infer(node);
+    TN_TRY(tn_node_infer(node));
+    return fit_numbers(l, node);
 }
 
 /* ---- The pass ---- */

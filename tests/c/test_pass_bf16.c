@@ -466,6 +466,43 @@ static void compare_with_float32(tenon_backend backend) {
     tenon_session_destroy(&half);
 }
 
+/* float32's lowest number is beyond bfloat16's; infinities stay. */
+START_TEST(masks_stay_finite) {
+    static const char *const fills[] = {
+        "%z = aten.masked_fill.Scalar(%y, %m, -3.4028234663852886e38)",
+        "%z = aten.masked_fill.Tensor(%y, %m, %v)", "%z = aten.where.self(%m, %v, %y)"};
+    float x[4] = {1, 2, 3, 4}, w[4] = {1, 0, 0, 1};
+    bool m[4] = {true, true, false, false};
+    for (int i = 0; i < 6; i++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "graph g { input %%x: float32[2, 2]\ninput %%w: float32[2, 2]\n"
+                 "input %%m: bool[2, 2]\n%%v = aten.scalar_tensor(%s, float32)\n"
+                 "%%y = aten.mm(%%x, %%w)\n%s\n%%s = aten._softmax(%%z, -1, false)\n"
+                 "output \"z\" = %%z\noutput \"s\" = %%s }",
+                 i < 3 ? "-3.4028234663852886e38" : "-inf", fills[i % 3]);
+        tenon_graph *graph = parse_graph(text);
+        tenon_session *session = NULL;
+        tenon_context *context = NULL;
+        tenon_session_options options = {.precision = TENON_PRECISION_BF16,
+                                         .bf16_fallback = TENON_BF16_FALLBACK_EMULATE};
+        tenon_view in[3] = {floats(x, 2, 2), floats(w, 2, 2), view_of(m, TENON_BOOL, 2, 2, -1, -1)};
+        tenon_view out[2] = {{0}};
+        OK(tenon_session_create(graph, &options, &session));
+        OK(tenon_context_create(session, &context));
+        OK(tenon_context_run(context, in, 3, out, 2));
+        const float *z = out[0].data, *s = out[1].data;
+        ck_assert(z[0] <= -3e38f);
+        ck_assert((isinf(z[0]) != 0) == (i > 3));
+        ck_assert(i > 3 ? isnan(s[0]) : s[0] == 0.5f);
+        ck_assert(s[2] + s[3] > 0.99f && s[3] > s[2]);
+        tenon_context_destroy(&context);
+        tenon_session_destroy(&session);
+        tenon_graph_destroy(&graph);
+    }
+}
+END_TEST
+
 START_TEST(results_are_near_float32) {
     compare_with_float32(TENON_BACKEND_AUTO);
 }
@@ -583,6 +620,7 @@ int main(void) {
     suite_add_tcase(suite, c);
     c = tcase_create("sessions");
     tcase_set_timeout(c, 60);
+    tcase_add_test(c, masks_stay_finite);
     tcase_add_test(c, results_are_near_float32);
     tcase_add_test(c, kernels_compute_it_too);
     tcase_add_test(c, shapes_share_weights);

@@ -16,7 +16,7 @@ TOLERANCE = 1e-4
 TOLERANCE_BF16 = 0.1
 BATCH = 2
 QUICK = ("mobilevit_xxs", "deberta_v2", "bart", "wav2vec2")
-BF16 = ("coatnet_pico_rw_224", "mixer_s32_224", "segformer", "whisper_encoder", "modernbert", "bart")
+BF16 = ("coatnet_pico_rw_224", "mixer_s32_224", "segformer", "whisper_encoder", "modernbert", "bart", "deberta_v2")
 DYNAMIC = ("mobilevit_xxs", "convnextv2_atto", "deberta_v2", "bart", "segformer", "wav2vec2")
 
 
