@@ -136,7 +136,7 @@ of each call and runs it with both backends, `auto` and `reference`. PyTorch {ve
 {core} of them Core ATen; {passed} pass. {excluded} more are left out: complex, sparse, quantized or random.
 
 A call passes when every result has PyTorch's dtype and shape, and its values are within PyTorch's tolerances for that operator and
-dtype; for half types also when they are as near to the result in float64 as PyTorch's. A call that PyTorch refuses passes when
+dtype, or as near to the result in float64 as PyTorch's are. A call that PyTorch refuses passes when
 Tenon refuses it. *Refused* is a call that PyTorch takes and Tenon does not.
 
     python tests/conformance/capture.py build/conformance
