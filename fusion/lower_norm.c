@@ -16,7 +16,7 @@ tenon_status tn_lower_batch_norm(tenon_node *node, tenon_value **with) {
         if (has_stats)
             return tn_pass_refuse(node,
                                   "batch norm in training changes its running statistics; export "
-                                  "the model after eval()");
+                                  "the model after eval(), or save program.run_decompositions()");
         return tn_emit(node, TN_OP_native_batch_norm_legit_no_stats, with,
                        TN_ARGS(a[0], a[1], a[2], BOO(true), a[6], a[7]));
     }
@@ -60,7 +60,7 @@ tenon_status tn_lower_batch_norm_legit(tenon_node *node, tenon_value **with) {
         if (!gives && running)
             return tn_pass_refuse(node,
                                   "batch norm in training changes its running statistics; export "
-                                  "the model after eval()");
+                                  "the model after eval(), or save program.run_decompositions()");
         if (gives && (x->rank < 2 || running->dtype == TENON_DTYPE_NONE))
             return TENON_OK;
         TN_TRY(tn_emit(node, TN_OP_native_batch_norm_legit_no_stats, with,
@@ -123,7 +123,7 @@ tenon_status tn_lower_instance_norm(tenon_node *node, tenon_value **with) {
     if (has_stats)
         return tn_pass_refuse(node,
                               "instance norm in training changes its running statistics; export "
-                              "the model after eval()");
+                              "the model after eval(), or save program.run_decompositions()");
     if (!tn_value_static(tn_arg_value(node, 0)))
         return TENON_OK;
     return emit_group_norm(node, with, 0, &a[1], &a[2], &a[7]);

@@ -160,8 +160,10 @@ static tenon_status set_range(tn_pt2 *pt2, const char *key, int64_t min, int64_t
     if (min > max)
         return tn_pt2_fail(pt2, TENON_INVALID_FILE, "range_constraints: the range of '%s' is empty",
                            key);
+    /* A least size of 2 only says that the export did not decide by sizes of 0 and 1; as in
+     * PyTorch, programs take these too. */
     if (known_symbol(pt2->graph, key) >= 0)
-        return tenon_graph_set_symbol_range(pt2->graph, key, min, max);
+        return tenon_graph_set_symbol_range(pt2->graph, key, min == 2 ? 0 : min, max);
     char *text = tn_arena_strdup(&pt2->arena, key);
     if (!text)
         return tn_no_memory();

@@ -5,6 +5,7 @@ import zipfile
 
 import numpy as np
 import pytest
+import torch
 from conftest import ROOT
 
 FOLDER = ROOT / "examples" / "digits"
@@ -63,6 +64,20 @@ def test_run(tenon, backend, batch):
     assert list(got) == ["logits"]
     assert got["logits"].dtype == np.float32
     assert np.abs(got["logits"] - logits).max() <= 1e-4 * np.abs(logits).max()
+
+
+@pytest.mark.parametrize("batch", [1, 0, 3])
+def test_open_sizes_take_one(tenon, tmp_path, batch):
+    """torch.export writes 2 as the least size of what it left open, and means any."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU(), torch.nn.Flatten()).eval()
+    sizes = ({0: torch.export.Dim.DYNAMIC},)
+    program = torch.export.export(model, (torch.randn(4, 3, 6, 6),), dynamic_shapes=sizes)
+    torch.export.save(program, tmp_path / "open.pt2")
+    images = torch.randn(batch, 3, 6, 6)
+    (name,) = program.graph_signature.user_inputs
+    (got,) = tenon.run(tmp_path / "open.pt2", {name: images.numpy()}).values()
+    np.testing.assert_allclose(got, model(images).detach().numpy(), rtol=1e-5, atol=1e-6)
 
 
 def test_run_prints(tenon):
