@@ -80,14 +80,6 @@ def dtype_text(dtype):
     return str(dtype).removeprefix("torch.")
 
 
-def tensors_in(x):
-    if isinstance(x, torch.Tensor):
-        yield x
-    elif isinstance(x, (list, tuple)):
-        for item in x:
-            yield from tensors_in(item)
-
-
 def copied(x):
     """The same value with memory of its own, and the same strides."""
     if isinstance(x, torch.Tensor):
@@ -101,10 +93,7 @@ def copied(x):
             raise Excluded(f"dtype {dtype_text(x.dtype)}")
         if x.numel() > MOST_ELEMENTS:
             raise Excluded("large")
-        before, after = span(x)
-        flat = torch.as_strided(x, (after + before + 1,), (1,), x.storage_offset() - before) if x.numel() else x
-        memory = flat.detach().clone()
-        return memory.as_strided(x.shape, x.stride(), before if x.numel() else 0)
+        return flat(x).detach().clone().as_strided(x.shape, x.stride(), span(x)[0])
     if isinstance(x, (list, tuple)):
         return type(x)(copied(item) for item in x) if type(x) in (list, tuple) else [copied(item) for item in x]
     return x
@@ -114,6 +103,12 @@ def span(x):
     """Elements of the storage before the first one, and after it."""
     steps = [(n - 1) * s for n, s in zip(x.shape, x.stride())] if x.numel() else []
     return -sum(s for s in steps if s < 0), sum(s for s in steps if s > 0)
+
+
+def flat(x):
+    """The storage between the first and the last element."""
+    before, after = span(x)
+    return torch.as_strided(x, (before + after + 1,), (1,), x.storage_offset() - before) if x.numel() else x
 
 
 def reaches_outside(self, size, stride, storage_offset=None):
@@ -134,12 +129,10 @@ class Writer:
         self.excluded = collections.Counter()
 
     def tensor(self, x, tensors):
-        before, after = span(x)
-        flat = torch.as_strided(x, (before + after + 1,), (1,), x.storage_offset() - before) if x.numel() else x
-        content = flat.contiguous().view(torch.uint8).numpy().tobytes() if x.numel() else b""
+        content = flat(x).contiguous().view(torch.uint8).numpy().tobytes() if x.numel() else b""
         size = x.element_size()
         self.data += bytes(-len(self.data) % 8)
-        tensors.append([dtype_text(x.dtype), list(x.shape), list(x.stride()), len(self.data), len(content), before * size])
+        tensors.append([dtype_text(x.dtype), list(x.shape), list(x.stride()), len(self.data), len(content), span(x)[0] * size])
         self.data += content
         return {"t": len(tensors) - 1}
 

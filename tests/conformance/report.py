@@ -81,7 +81,7 @@ def share(passed, samples):
     return f"{100 * passed / samples:.2f} %" if samples else "-"
 
 
-def table(results, excluded):
+def table(results):
     ops = collections.defaultdict(collections.Counter)
     why = collections.defaultdict(collections.Counter)
     dtypes = {True: collections.defaultdict(collections.Counter), False: collections.defaultdict(collections.Counter)}
@@ -97,7 +97,7 @@ def table(results, excluded):
 
 
 def page(results, excluded):
-    ops, why, dtypes, core = table(results, excluded)
+    ops, why, dtypes, core = table(results)
     total = collections.Counter(r["result"] for r in results)
     lines = [
         "# Conformance",
@@ -205,7 +205,7 @@ def main():
         options.table.write_text(page(results, excluded))
     if options.subset:
         write_subset(options.subset, files)
-    _, _, dtypes, _ = table(results, excluded)
+    _, _, dtypes, _ = table(results)
     for dtype, count in dtypes[True].items():
         print(f"{dtype:9s} Core ATen: {sum(count.values())} samples, {share(count['passed'], sum(count.values()))} passed")
 
