@@ -17,7 +17,8 @@ MAY_INCLUDE = {
     "partitions": {"tenon", "core", "partitions"},
     "src/run": {"tenon", "core", "load", "fusion", "kernels", "partitions", "run"},
     "src/profiler": {"tenon", "core", "load", "partitions", "run", "profiler"},
-    "src/cli": {"tenon", ".", "bench"},
+    "src/batch": {"tenon", "."},
+    "src/cli": {"tenon", ".", "bench", "batch"},
     "bench": {"tenon", "."},
     "examples": {"tenon", "."},
 }

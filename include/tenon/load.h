@@ -26,6 +26,14 @@ TENON_API TENON_MUST_CHECK tenon_status tenon_save_json(const tenon_graph *graph
 /* Reads an array from a .npy file (versions 1 to 3, C or Fortran order, little endian). */
 TENON_API TENON_MUST_CHECK tenon_status tenon_npy_load(const char *path, tenon_tensor **out);
 
+/* Reads the header of a .npy file from the file's first `size` bytes: dtype and shape, with row-major
+ * strides (column-major where the file says so) and no data, and where the elements start. `source`
+ * names the file in messages. INVALID_FILE, UNSUPPORTED; NOT_FOUND when the header goes on behind
+ * these bytes, which `data_at` (written in this case too) then counts. Thread-safe. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_npy_header(const char *source, const void *bytes,
+                                                         size_t size, tenon_view *out,
+                                                         size_t *data_at);
+
 /* Writes an array as .npy, row-major. bfloat16 is written as float32, which NumPy can read. The
  * file is written whole or not at all. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_npy_save(const char *path, const tenon_view *view);

@@ -93,21 +93,54 @@ static tenon_status read_header(header *h) {
 }
 
 /* Where the dict starts and how long it is. */
-static tenon_status find_header(const header *h, const tn_storage *file, size_t *start,
-                                size_t *length) {
-    const unsigned char *bytes = file->data;
-    if (file->size < 10 || memcmp(bytes, "\x93NUMPY", 6) != 0)
+static tenon_status find_header(const header *h, const unsigned char *bytes, size_t size,
+                                size_t *start, size_t *length) {
+    if (size < 10 || memcmp(bytes, "\x93NUMPY", 6) != 0)
         return tn_fail(TENON_INVALID_FILE, "%s: not a .npy file", h->path);
     if (bytes[6] < 1 || bytes[6] > 3)
         return tn_fail(TENON_UNSUPPORTED, "%s: .npy version %d is not supported", h->path,
                        bytes[6]);
     *start = bytes[6] == 1 ? 10 : 12;
-    if (file->size < *start)
+    if (size < *start)
         return bad(h, "the file ends inside");
     *length = bytes[8] | (size_t)bytes[9] << 8;
     if (bytes[6] > 1)
         *length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
-    return *length <= file->size - *start ? TENON_OK : bad(h, "the file ends inside");
+    return TENON_OK;
+}
+
+static tenon_status parse_header(header *h, const char *bytes, size_t length) {
+    h->text = malloc(length + 1);
+    if (!h->text)
+        return tn_no_memory();
+    memcpy(h->text, bytes, length);
+    h->text[length] = '\0';
+    return read_header(h);
+}
+
+tenon_status tenon_npy_header(const char *source, const void *bytes, size_t size, tenon_view *out,
+                              size_t *data_at) {
+    header h = {.path = source};
+    size_t start = 0, length = 0;
+    TN_TRY(find_header(&h, bytes, size, &start, &length));
+    *data_at = start + length;
+    if (length > size - start)
+        return tn_fail(TENON_NOT_FOUND, "%s: .npy header: the file ends inside", source);
+    tenon_status status = parse_header(&h, (const char *)bytes + start, length);
+    free(h.text);
+    int64_t count = status == TENON_OK ? tn_numel(h.rank, h.shape) : 0, total;
+    if (count < 0 || !tn_mul(count, (int64_t)tenon_dtype_size(h.dtype), &total))
+        return bad(&h, "the sizes overflow");
+    TN_TRY(status);
+    int64_t stride = 1;
+    *out = (tenon_view){.dtype = h.dtype, .rank = h.rank};
+    for (int i = 0; i < h.rank; i++) {
+        int d = h.fortran ? i : h.rank - 1 - i;
+        out->shape[d] = h.shape[d];
+        out->strides[d] = stride;
+        stride *= h.shape[d] > 0 ? h.shape[d] : 1;
+    }
+    return TENON_OK;
 }
 
 /* The bytes of a file may lie askew for the dtype, so they are copied as bytes first. */
@@ -148,15 +181,12 @@ static tenon_status read_data(const header *h, const char *data, size_t size, te
 
 static tenon_status load_npy(header *h, const tn_storage *file, tenon_tensor **out) {
     size_t start = 0, length = 0;
-    TN_TRY(find_header(h, file, &start, &length));
-    h->text = malloc(length + 1);
-    if (!h->text)
-        return tn_no_memory();
-    memcpy(h->text, (const char *)file->data + start, length);
-    h->text[length] = '\0';
-    TN_TRY(read_header(h));
-    return read_data(h, (const char *)file->data + start + length, file->size - start - length,
-                     out);
+    const char *bytes = file->data;
+    TN_TRY(find_header(h, file->data, file->size, &start, &length));
+    if (length > file->size - start)
+        return bad(h, "the file ends inside");
+    TN_TRY(parse_header(h, bytes + start, length));
+    return read_data(h, bytes + start + length, file->size - start - length, out);
 }
 
 tenon_status tenon_npy_load(const char *path, tenon_tensor **out) {

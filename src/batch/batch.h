@@ -1,0 +1,64 @@
+/* Batch jobs, behind `tenon batch`: a model is run on all samples of its inputs, and the outputs go
+ * to files, in order. A job may be interrupted at any moment and be resumed. docs/batch.md is for
+ * users. It uses Tenon's public API only.
+ *
+ * Functions that return a status fail through tenon_fail. */
+#ifndef BATCH_H
+#define BATCH_H
+
+#include <cjson/cJSON.h>
+#include <tenon/tenon.h>
+
+#define BATCH_TRY(call)                         \
+    do {                                        \
+        tenon_status batch_try_status = (call); \
+        if (batch_try_status != TENON_OK)       \
+            return batch_try_status;            \
+    } while (0)
+
+tenon_status batch_no_memory(void);
+
+typedef struct batch_pair {
+    const char *name; /* NULL: none was given */
+    const char *value;
+} batch_pair;
+
+typedef struct batch_pairs {
+    const batch_pair *items;
+    int count;
+} batch_pairs;
+
+/* What was asked for. Zero in a field is the default. */
+typedef struct batch_job {
+    const char *model;
+    batch_pairs inputs;  /* paths (a name may be missing), "-", or numbers */
+    batch_pairs outputs; /* paths; without a name it is a folder, or the file of the only output */
+    batch_pairs dims;    /* sizes of symbols, as text */
+    tenon_session_options session;
+    int64_t batch;      /* samples a run; 0: the model's, or a default where that is open */
+    int instances;      /* 0: chosen by measurement */
+    int64_t checkpoint; /* batches from one checkpoint to the next; 0: about a second of work */
+    int shard, shards;  /* the part of the samples to do; 0 of 0: all */
+    bool resume, overwrite, skip_bad, check_nan, quiet;
+    const char *errors; /* file for bad samples, .csv or .jsonl; NULL: none, or, where these are
+                           skipped, beside the output */
+    const char *json;   /* file for the summary */
+    const cJSON *facts; /* options that change results, as strings by name: a resumed job must have
+                           the same */
+} batch_job;
+
+typedef enum batch_end {
+    BATCH_FINISHED,
+    BATCH_INTERRUPTED, /* by batch_stop; can be resumed */
+    BATCH_FAILURE      /* tenon_last_error tells */
+} batch_end;
+
+/* Does the job. */
+batch_end batch_run(const batch_job *job);
+
+/* Asks the running job to end when what it has begun is done. May be called in a signal's handler,
+ * and from any thread. */
+void batch_stop(void);
+bool batch_stopped(void);
+
+#endif

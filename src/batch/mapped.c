@@ -1,0 +1,91 @@
+#include "mapped.h"
+#include "batch.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { RELEASE = 64 << 20 };
+
+/* Where a thread that reads a mapping goes on after SIGBUS; NULL: it reads none. */
+static _Thread_local sigjmp_buf *volatile escape;
+static struct sigaction others; /* what took SIGBUS before */
+
+static void on_sigbus(int number) {
+    if (escape)
+        siglongjmp(*escape, 1);
+    sigaction(SIGBUS, &others, NULL); /* the access is repeated, and meets the other one */
+    (void)number;
+}
+
+static void install(void) {
+    struct sigaction action = {.sa_handler = on_sigbus};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, &others);
+}
+
+tenon_status batch_map(const char *path, batch_mapped *out) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct stat info;
+    pthread_once(&once, install);
+    /* Without waiting for who writes into a pipe, which is refused then. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return tenon_fail(TENON_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    int error = fstat(fd, &info) == 0 ? 0 : errno;
+    if (error || !S_ISREG(info.st_mode)) {
+        close(fd);
+        return tenon_fail(TENON_IO, "%s: %s", path, error ? strerror(error) : "no regular file");
+    }
+    batch_mapped m = {.path = strdup(path), .size = (size_t)info.st_size};
+    void *data = m.size ? mmap(NULL, m.size, PROT_READ, MAP_SHARED, fd, 0) : NULL;
+    error = errno;
+    close(fd);
+    if (!m.path || data == MAP_FAILED) {
+        free(m.path);
+        return tenon_fail(TENON_IO, "%s: cannot be mapped: %s", path, strerror(error));
+    }
+    if (m.size)
+        madvise(data, m.size, MADV_SEQUENTIAL);
+    m.data = data;
+    *out = m;
+    return TENON_OK;
+}
+
+void batch_unmap(batch_mapped *mapped) {
+    if (mapped->data)
+        munmap(mapped->data, mapped->size);
+    free(mapped->path);
+    *mapped = (batch_mapped){0};
+}
+
+static void release(batch_mapped *m, size_t at) {
+    if (at < m->released)
+        m->released = at / RELEASE * RELEASE;
+    while (at - m->released >= 2 * (size_t)RELEASE) {
+        madvise(m->data + m->released, RELEASE, MADV_DONTNEED);
+        m->released += RELEASE;
+    }
+}
+
+tenon_status batch_mapped_read(batch_mapped *mapped, size_t at, size_t size, void *to) {
+    sigjmp_buf place;
+    release(mapped, at);
+    if (sigsetjmp(place, 1) == 0) {
+        escape = &place;
+        memcpy(to, mapped->data + at, size);
+        escape = NULL;
+        return TENON_OK;
+    }
+    escape = NULL;
+    return tenon_fail(TENON_IO,
+                      "%s: cannot be read at byte %zu: the disk fails, or the file became "
+                      "shorter",
+                      mapped->path, at);
+}
