@@ -41,7 +41,9 @@ extern "C" {
     X(INPUT_MISMATCH, "input does not fit the model") \
     X(RUN_FAILED, "run failed")                       \
     X(BACKEND, "oneDNN error")                        \
-    X(INTERNAL, "internal error")
+    X(INTERNAL, "internal error")                     \
+    X(BUSY, "busy")                                   \
+    X(CANCELLED, "cancelled")
 
 typedef enum tenon_status {
 #define X(name, text) TENON_##name,

@@ -11,10 +11,12 @@
 #include <tenon/pass.h>
 #include <tenon/pattern.h>
 #include <tenon/plugin.h>
+#include <tenon/pool.h>
 #include <tenon/profiler.h>
 #include <tenon/session.h>
 #include <tenon/status.h>
 #include <tenon/tensor.h>
+#include <tenon/topology.h>
 #include <tenon/version.h>
 
 #endif
