@@ -53,6 +53,8 @@ bool tn_map_node(tn_builder *b, tenon_node *node) {
     int id = node->op->id;
     if (node->op->kind == TN_OP_VIEW)
         return tn_refuse(b, TENON_REASON_VIEW, VIEW_REASON);
+    if (node->barred)
+        return tn_refuse(b, TENON_REASON_VERIFY, "%s", node->barred);
     if (id < 0 || id >= TN_OP_COUNT || !maps[id].map)
         return tn_refuse(b, TENON_REASON_NOT_IN_OP_SET, "%s is not in oneDNN Graph's op set",
                          node->op->name);

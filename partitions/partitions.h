@@ -93,6 +93,10 @@ void tn_partitions_destroy(tn_partitions **set);
  * wait for each other. RUN_FAILED names nodes and cause. */
 tenon_status tn_partition_execute(tn_partition *partition, void *const *in, void *const *out);
 
+/* For tests: called with what a partition gave, which it may spoil; NULL: nothing is. To be set
+ * while nothing runs. */
+extern void (*tn_partition_fault)(const tn_partition *partition, void *const *out);
+
 typedef struct tn_onednn_info {
     const char *version;    /* "3.7.2" */
     const char *runtime;    /* "OpenMP", "sequential", "TBB", "threadpool" */

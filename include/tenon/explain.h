@@ -61,6 +61,8 @@ extern "C" {
     X(VERSION, "version", "use the newer oneDNN that the sentence names")                          \
     X(REFUSED, "refused", "try a newer oneDNN: this one takes the op, but not as it stands here")  \
     X(SPLIT, "split", "try a newer oneDNN: this one does not fuse the ops that the node takes")    \
+    X(VERIFY, "verify",                                                                            \
+      "report it with the model: oneDNN and Tenon's kernels differ, and one of them is wrong")     \
     X(CIRCLE, "circle", "nothing to do: fused, the steps would wait for each other")               \
     X(BACKEND, "backend", "choose the backend auto or onednn")                                     \
     /* Copies that were inserted. */                                                               \

@@ -137,6 +137,7 @@ int cli_compile_check(cli_compile *compile) {
     options->precision = (tenon_precision)precision;
     options->fpmath = bf16 ? TENON_FPMATH_BF16 : TENON_FPMATH_STRICT;
     options->threads = compile->threads;
+    options->verify = compile->verify;
     options->passes = compile->passes;
     options->tune = compile->tune_file ? compile->tune_file : compile->tune ? "" : NULL;
     return CLI_OK;

@@ -49,7 +49,7 @@ typedef struct cli_compile {
     cli_pairs dims;   /* --dim */
     cli_pairs inputs; /* --input */
     char *backend, *precision, *fpmath, *tune_file;
-    int threads, tune;
+    int threads, tune, verify;
     tenon_passes *passes;          /* NULL: no option changed the default */
     tenon_session_options options; /* from the above, by cli_compile_check */
 } cli_compile;
@@ -115,6 +115,9 @@ enum {
          &(c).fpmath, 0, "strict or bf16: how float32 products multiply (default strict)",           \
          "MODE"},                                                                                    \
         {"threads", 0, POPT_ARG_INT, &(c).threads, 0, "threads (default: one for each core)", "N"},  \
+        {"verify",    0, POPT_ARG_NONE,                                                              \
+         &(c).verify, 0, "leave out oneDNN partitions that differ from Tenon's kernels",             \
+         NULL},                                                                                      \
         CLI_TUNE_OPTIONS(c), CLI_PASS_OPTIONS
 
 /* Takes an option that these macros, or --input, declare. */

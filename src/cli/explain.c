@@ -21,7 +21,7 @@ static int take_option(int option, const char *text, void *user) {
 /* Compiles, and shows what came of it in all the ways that were asked for. */
 static int show(explain *e, int input_count) {
     report *r = &e->report;
-    e->compile.options.dry_run = !e->profile;
+    e->compile.options.dry_run = !e->profile && !e->compile.verify;
     if (tenon_session_create(e->graph, &e->compile.options, &r->session) != TENON_OK ||
         tenon_session_compile(r->session, e->inputs, input_count) != TENON_OK)
         return cli_failed();
@@ -48,8 +48,9 @@ static const char about[] =
     "Tells where each part of MODEL runs: the oneDNN Graph partitions with their nodes, what was\n"
     "fused, what memory they move, and why each begins where it does; the nodes that Tenon's own\n"
     "kernels compute, and why; conversions and copies. Nothing is compiled, except with "
-    "--profile,\n"
-    "which runs the model on random inputs and tells how long each step takes. --html writes a "
+    "--verify,\n"
+    "and with --profile, which runs the model on random inputs and tells how long each step takes. "
+    "--html writes a "
     "page\n"
     "with the graph for a browser, --json the facts for programs; docs/explain.md describes both.";
 

@@ -205,6 +205,8 @@ static int execute(run *r) {
     int code = prepare(r);
     if (code != CLI_OK)
         return code;
+    r->compile.options.samples = r->inputs.views;
+    r->compile.options.sample_count = r->inputs.count;
     if (tenon_session_create(r->graph, &r->compile.options, &r->session) != TENON_OK ||
         tenon_session_compile(r->session, r->inputs.views, r->inputs.count) != TENON_OK ||
         tenon_context_create(r->session, &r->context) != TENON_OK)

@@ -57,6 +57,7 @@ struct tenon_node {
     const tn_source *source;
     const char *reason; /* why it runs where it runs, for `tenon explain`; NULL until then */
     int reason_kind;    /* tenon_reason (explain.h) */
+    const char *barred; /* why oneDNN must not compute it; NULL: it may. Not copied. */
     const char *choice; /* what a chooser told of the way that computes it; NULL: nothing */
     int64_t mark;       /* free for a pass */
     uint32_t born;      /* graph->clock when it was made */

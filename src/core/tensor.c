@@ -521,3 +521,17 @@ tenon_status tenon_view_copy(const tenon_view *to, const tenon_view *from) {
     }
     return TENON_OK;
 }
+
+void tn_view_fill_random(const tenon_view *view, uint32_t seed) {
+    int64_t count = tenon_view_numel(view);
+    size_t size = tenon_dtype_size(view->dtype);
+    char *to = view->data;
+    if (!tn_dtype_is_float(view->dtype)) {
+        memset(to, 0, (size_t)count * size);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++, to += size) {
+        seed = seed * 1664525u + 1013904223u; /* Knuth, The Art of Computer Programming, 3.3.4 */
+        tn_store_float(to, view->dtype, (double)(seed >> 8) / (1 << 23) - 1);
+    }
+}

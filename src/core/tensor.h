@@ -68,6 +68,9 @@ double tn_load_float(const void *element, tenon_dtype dtype);
 int64_t tn_load_int(const void *element, tenon_dtype dtype);
 void tn_store_float(void *element, tenon_dtype dtype, double value);
 void tn_store_int(void *element, tenon_dtype dtype, int64_t value);
+/* Seeded uniform numbers from -1 to 1 in the memory of a row-major view of floats; integers, which
+ * may be indices, become 0. */
+void tn_view_fill_random(const tenon_view *view, uint32_t seed);
 
 static inline float tn_bf16_to_float(uint16_t bits) {
     union {

@@ -7,6 +7,7 @@
 #include "fusion/pipeline.h"
 #include "run/threads.h"
 #include "run/tune.h"
+#include "run/verify.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,6 +181,8 @@ static tenon_status compile_static(tenon_session *session) {
     for (int32_t i = 0; i < graph->input_count; i++) {
         const tenon_value *input = graph->inputs[i];
         inputs[i] = tn_view_make(NULL, input->dtype, input->rank, input->shape);
+        if (session->options.samples)
+            inputs[i] = session->options.samples[i];
     }
     tenon_status status = tenon_session_compile(session, inputs, graph->input_count);
     free(inputs);
@@ -208,6 +211,10 @@ tenon_status tenon_session_create(const tenon_graph *graph, const tenon_session_
         TN_GOTO(tn_fail(TENON_INVALID_GRAPH,
                         "a pass changed the number of inputs or outputs of '%s'", graph->name));
     TN_GOTO(find_states(session));
+    if (session->options.samples && session->options.sample_count != graph->input_count)
+        TN_GOTO(tn_fail(TENON_INPUT_MISMATCH,
+                        "session options: %d samples, the model takes %d inputs",
+                        session->options.sample_count, graph->input_count));
     if (options && options->tune)
         TN_GOTO(make_tuner(session, options->tune));
     if (tn_is_symbolic(session->graph) || has_numbers(session->graph))
@@ -316,7 +323,10 @@ static tenon_status compile(void *user) {
         tn_tune_save(&tuner->file);
     tn_graph_drop_dead(j->graph); /* kernels need memory for what they give */
     tn_graph_drop_constants(j->graph);
-    return tn_plan_create(j->graph, j->inputs, &j->session->plan_options, &j->plan);
+    const tn_plan_options *options = &j->session->plan_options;
+    return j->session->options.verify && !options->dry_run
+               ? tn_plan_create_verified(j->graph, j->inputs, options, &j->plan)
+               : tn_plan_create(j->graph, j->inputs, options, &j->plan);
 }
 
 /* The only plan there will be has shares of all weights by now. Those that passes have made belong

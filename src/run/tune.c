@@ -96,17 +96,6 @@ static tenon_status run_once(contest *c, int way, double *nanoseconds) {
 
 /* ---- All of them ---- */
 
-static void fill(const tenon_view *view, uint32_t seed) {
-    int64_t count = tenon_view_numel(view);
-    char *to = view->data;
-    if (!tn_dtype_is_float(view->dtype))
-        return; /* zeros */
-    for (int64_t i = 0; i < count; i++, to += tenon_dtype_size(view->dtype)) {
-        seed = seed * 1664525u + 1013904223u;
-        tn_store_float(to, view->dtype, (double)(seed >> 8) / (1 << 23) - 1);
-    }
-}
-
 static tenon_status make_inputs(contest *c) {
     size_t count = (size_t)c->plain->input_count;
     c->inputs = calloc(count + 1, sizeof(tenon_tensor *));
@@ -118,7 +107,7 @@ static tenon_status make_inputs(contest *c) {
         const tenon_value *input = c->plain->inputs[i];
         TN_TRY(tenon_tensor_create(input->dtype, input->rank, input->shape, &c->inputs[i]));
         c->views[i] = c->inputs[i]->view;
-        fill(&c->views[i], (uint32_t)i + 1);
+        tn_view_fill_random(&c->views[i], (uint32_t)i + 1);
     }
     return TENON_OK;
 }

@@ -199,6 +199,15 @@ START_TEST(explain_tells_the_plan) {
 }
 END_TEST
 
+START_TEST(partitions_are_verified) {
+    WORKS("run d.txt --random 1 --backend onednn --verify");
+    SAYS(out, "output z");
+    WORKS("explain d.txt --backend onednn --verify");
+    SAYS(out, "MatMul+ReLU");
+    ck_assert_ptr_null(strstr(out, "dry run"));
+}
+END_TEST
+
 START_TEST(choices_are_measured_and_told) {
     write_file("c.txt", "graph g { input %x: float32[1, 16, 12, 12]\n"
                         "const %w: float32[16, 16, 3, 3] = random(7, -0.3, 0.3)\n"
@@ -464,6 +473,7 @@ int main(void) {
     tcase_add_test(tests, numbers_and_other_dtypes);
     tcase_add_test(tests, info_tells_the_model);
     tcase_add_test(tests, explain_tells_the_plan);
+    tcase_add_test(tests, partitions_are_verified);
     tcase_add_test(tests, choices_are_measured_and_told);
     tcase_add_test(tests, isa_caps_are_told);
     tcase_add_test(tests, files_are_written_whole_or_not_at_all);

@@ -35,6 +35,9 @@ class Options(Structure):
         ("fpmath", c_int),
         ("split_ops", c_bool),
         ("tune", c_char_p),
+        ("verify", c_bool),
+        ("samples", c_void_p),
+        ("sample_count", c_int),
     ]
 
 
