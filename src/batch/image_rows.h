@@ -1,0 +1,45 @@
+/* The transforms, fed by the decoders row by row. */
+#ifndef BATCH_IMAGE_ROWS_H
+#define BATCH_IMAGE_ROWS_H
+
+#include "image.h"
+
+/* One direction of a resize: output j is the sum of count[j] inputs from first[j] on, times weights
+ * in fixed point. */
+typedef struct image_axis {
+    int64_t in, resized;    /* pixels before the crop */
+    int64_t start, outputs; /* the part of the crop that the image covers */
+    int64_t taps;           /* weights of one output, some of them unused */
+    int64_t needed, end;    /* inputs that count */
+    int32_t *first, *count, *weight;
+} image_axis;
+
+typedef struct image_rows {
+    const image_transform *transform;
+    float *out;
+    char *why;
+    image_axis down, across;
+    int64_t row, low; /* of the next row; the first output that is not finished */
+    int32_t *sums;    /* outputs of `down`, each a row of 4 channels */
+    uint8_t *narrow;  /* a row after `across` */
+    float table[3][256];
+} image_rows;
+
+/* Begins with an image of this size. IMAGE_BAD when it is too large. `rows` must be zeroed before,
+ * and freed whatever this gives. */
+image_result image_rows_start(image_rows *rows, int64_t width, int64_t height);
+/* The next row: 4 bytes a pixel, R, G, B and one that is ignored. */
+void image_rows_put(image_rows *rows, const uint8_t *pixels);
+/* Whether the rows that are still to come change nothing. */
+bool image_rows_done(const image_rows *rows);
+void image_rows_free(image_rows *rows);
+
+image_result image_bad(image_rows *rows, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+image_result image_no_memory(image_rows *rows);
+
+/* The decoders: give all rows that are needed to `rows`. */
+image_result image_jpeg(image_rows *rows, const uint8_t *bytes, size_t size);
+image_result image_png(image_rows *rows, const uint8_t *bytes, size_t size);
+
+#endif
