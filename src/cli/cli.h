@@ -20,6 +20,7 @@ int cli_profile(int argc, const char **argv);
 int cli_bench(int argc, const char **argv);
 int cli_ops(int argc, const char **argv);
 int cli_passes(int argc, const char **argv);
+int cli_topology(int argc, const char **argv);
 
 /* "NAME=VALUE" options, in order. */
 typedef struct cli_pairs {

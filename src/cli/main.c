@@ -12,6 +12,7 @@ static const cli_command commands[] = {
      cli_bench},
     {"passes", "the passes that change a graph before it is compiled, and what they leave",
      cli_passes},
+    {"topology", "the cores that models may use, and where instances would run", cli_topology},
     {"ops", "the operators that Tenon knows", cli_ops},
 };
 

@@ -1,7 +1,7 @@
 /* Making pools: how many instances of how many threads, their sessions, and their places. */
 #include "core/fail.h"
+#include "run/places.h"
 #include "run/pool.h"
-#include "run/threads.h"
 #include <stdlib.h>
 #include <string.h>
 

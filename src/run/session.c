@@ -5,6 +5,7 @@
 #include "core/profile.h"
 #include "fusion/bf16.h"
 #include "fusion/pipeline.h"
+#include "run/places.h"
 #include "run/threads.h"
 #include "run/tune.h"
 #include "run/verify.h"

@@ -1,130 +1,13 @@
 #include "run/threads.h"
 #include "core/fail.h"
 #include "core/profile.h"
-#include <hwloc.h>
 #include <omp.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-
-/* ---- Cores ---- */
-
-static hwloc_topology_t topology;
-static pthread_once_t topology_once = PTHREAD_ONCE_INIT;
-
-/* hwloc's x86 backend would visit every core by changing this thread's binding, so it is told not
- * to. */
-static void topology_load(void) {
-    hwloc_topology_t made;
-    if (hwloc_topology_init(&made) != 0)
-        return;
-    unsigned long flags = HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM;
-#if HWLOC_API_VERSION >= 0x00020500
-    flags |= HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
-#endif
-    if (hwloc_topology_set_flags(made, flags) != 0 ||
-        hwloc_topology_set_all_types_filter(made, HWLOC_TYPE_FILTER_KEEP_NONE) != 0 ||
-        hwloc_topology_set_type_filter(made, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL) != 0 ||
-        hwloc_topology_load(made) != 0) {
-        hwloc_topology_destroy(made);
-        return;
-    }
-    topology = made;
-}
-
-/* Cores that the calling thread's mask touches, or 0 when unknown. */
-static int cores_bound(void) {
-    pthread_once(&topology_once, topology_load);
-    if (!topology)
-        return 0;
-    int count = 0;
-    hwloc_bitmap_t mask = hwloc_bitmap_alloc();
-    if (mask && hwloc_get_cpubind(topology, mask, HWLOC_CPUBIND_THREAD) == 0) {
-        int depth = hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE);
-        int cores = hwloc_get_nbobjs_by_depth(topology, depth);
-        for (int i = 0; i < cores; i++) {
-            hwloc_obj_t core = hwloc_get_obj_by_depth(topology, depth, (unsigned)i);
-            count += hwloc_bitmap_intersects(core->cpuset, mask);
-        }
-    }
-    hwloc_bitmap_free(mask);
-    return count;
-}
-
-/* Cores' worth of CPU time from "quota period" in version 2's cpu.max, rounded up; 0: no limit. */
-static int quota_read(const char *path) {
-    FILE *file = fopen(path, "r");
-    long quota = 0, period = 0;
-    if (!file)
-        return 0;
-    int fields = fscanf(file, "%ld %ld", &quota, &period);
-    fclose(file);
-    return fields == 2 && quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : 0;
-}
-
-/* The same from version 1's two files. */
-static int quota_read_v1(const char *directory) {
-    char path[600];
-    long values[2] = {0, 0};
-    const char *const names[2] = {"cpu.cfs_quota_us", "cpu.cfs_period_us"};
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
-        FILE *file = fopen(path, "r");
-        if (!file)
-            return 0;
-        int fields = fscanf(file, "%ld", &values[i]);
-        fclose(file);
-        if (fields != 1 || values[i] <= 0)
-            return 0;
-    }
-    return (int)((values[0] + values[1] - 1) / values[1]);
-}
-
-static int smaller(int a, int b) {
-    return a == 0 || (b > 0 && b < a) ? b : a;
-}
-
-/* The smallest quota on the way from this process's cgroup to the root; 0: no limit. */
-static int quota_cores(void) {
-    FILE *file = fopen("/proc/self/cgroup", "r");
-    char line[512], path[600];
-    int best = smaller(quota_read("/sys/fs/cgroup/cpu.max"), quota_read_v1("/sys/fs/cgroup/cpu"));
-    if (!file)
-        return best;
-    while (fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = 0;
-        char *controllers = strchr(line, ':');
-        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group)
-            continue;
-        *group++ = 0;
-        bool v2 = controllers[1] == 0, v1 = strstr(controllers, "cpu") != NULL;
-        for (char *end = group + strlen(group); (v1 || v2) && end > group;
-             end = strrchr(group, '/')) {
-            *end = 0;
-            snprintf(path, sizeof path, v2 ? "/sys/fs/cgroup%s/cpu.max" : "/sys/fs/cgroup/cpu%s",
-                     group);
-            best = smaller(best, v2 ? quota_read(path) : quota_read_v1(path));
-            if (!strchr(group, '/'))
-                break;
-        }
-    }
-    fclose(file);
-    return best;
-}
-
-int tn_threads_available(void) {
-    int cores = smaller(cores_bound(), quota_cores());
-    if (cores == 0)
-        cores = omp_get_num_procs();
-    if (getenv("OMP_NUM_THREADS") && omp_get_max_threads() < cores)
-        cores = omp_get_max_threads();
-    return cores < 1 ? 1 : cores;
-}
 
 /* ---- Floating-point mode ---- */
 

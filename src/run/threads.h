@@ -1,13 +1,8 @@
-/* Cores, OpenMP's thread count, the floating-point mode, and runs that need a thread of their own.
- */
+/* OpenMP's thread count, the floating-point mode, and runs that need a thread of their own. */
 #ifndef TN_THREADS_H
 #define TN_THREADS_H
 
 #include "core/util.h"
-
-/* Cores that this process may use: cores of the calling thread's affinity mask, capped by the
- * cgroup's CPU quota and by OMP_NUM_THREADS. At least 1. Changes no binding. Thread-safe. */
-int tn_threads_available(void);
 
 /* Calls `work(user)` with OpenMP set to `threads` threads, denormals flushed to zero on this thread
  * and OpenMP's workers when `flush` says so, and puts back what it changed. Where OpenMP cannot run

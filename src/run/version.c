@@ -1,6 +1,6 @@
 #include "core/kernel.h"
 #include "partitions/partitions.h"
-#include "run/threads.h"
+#include "run/places.h"
 #include <tenon/version.h>
 
 #define TEXT2(x) #x

@@ -22,7 +22,7 @@ static void read_file(const char *name, char *text, size_t capacity) {
     fclose(file);
 }
 
-static void write_file(const char *name, const char *text) {
+static inline void write_file(const char *name, const char *text) {
     char path[5000];
     snprintf(path, sizeof path, "%s/%s", directory, name);
     FILE *file = fopen(path, "wb");

@@ -1,0 +1,375 @@
+/* What of a machine this process may use. */
+#include "run/places.h"
+#include "core/fail.h"
+#include <hwloc.h>
+#include <math.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The cgroup's quota ---- */
+
+/* The first numbers of a file. "max" and missing files give none. */
+static int read_numbers(const char *path, long *first, long *second) {
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return 0;
+    int fields = fscanf(file, "%ld %ld", first, second);
+    fclose(file);
+    return fields < 0 ? 0 : fields;
+}
+
+/* "quota period" in version 2's cpu.max, or version 1's two files; in cores, 0: no limit. */
+static double quota_of(const char *directory) {
+    char path[1700];
+    long quota = 0, period = 0, rest;
+    snprintf(path, sizeof path, "%s/cpu.max", directory);
+    if (read_numbers(path, &quota, &period) < 2) {
+        snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", directory);
+        if (read_numbers(path, &quota, &rest) < 1)
+            return 0;
+        snprintf(path, sizeof path, "%s/cpu.cfs_period_us", directory);
+        if (read_numbers(path, &period, &rest) < 1)
+            return 0;
+    }
+    return quota > 0 && period > 0 ? (double)quota / (double)period : 0;
+}
+
+static double tighter(double a, double b) {
+    return a == 0 || (b > 0 && b < a) ? b : a;
+}
+
+/* The tightest quota from a group up to the root of its hierarchy. In a container the path may be
+ * that of the host, which is not there; the root is then the container's own group. */
+static double quota_upwards(const char *mount, char *group) {
+    char directory[1600];
+    double best = 0;
+    for (;;) {
+        snprintf(directory, sizeof directory, "%s%s", mount, group);
+        best = tighter(best, quota_of(directory));
+        char *slash = strrchr(group, '/');
+        if (!slash)
+            return best;
+        *slash = 0;
+    }
+}
+
+/* Whether "cpu" is among the comma-separated controllers. */
+static bool has_cpu(const char *controllers) {
+    for (const char *at = controllers; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        size_t length = strcspn(at, ",");
+        if (length == 3 && strncmp(at, "cpu", 3) == 0)
+            return true;
+    }
+    return false;
+}
+
+double tn_cpu_quota(const char *root) {
+    static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified",
+                                         "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"};
+    char path[512], line[1024], group[1024];
+    double best = 0;
+    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file)) {
+        /* "5:cpu,cpuacct:/path", and "0::/path" of version 2 */
+        line[strcspn(line, "\n")] = 0;
+        char *controllers = strchr(line, ':');
+        char *found = controllers ? strchr(++controllers, ':') : NULL;
+        if (!found)
+            continue;
+        *found++ = 0;
+        bool v2 = *controllers == 0;
+        if (!v2 && !has_cpu(controllers))
+            continue;
+        for (int i = v2 ? 0 : 2; i < (v2 ? 2 : 4); i++) {
+            snprintf(path, sizeof path, "%s%s", root, mounts[i]);
+            snprintf(group, sizeof group, "%s", found);
+            best = tighter(best, quota_upwards(path, group));
+        }
+    }
+    if (file)
+        fclose(file);
+    return best;
+}
+
+/* ---- What hwloc sees ---- */
+
+/* Cores only is quicker, for what every session asks. hwloc's x86 backend would visit every core by
+ * changing this thread's binding, so it is told not to. */
+static hwloc_topology_t load(const char *synthetic, bool cores_only) {
+    hwloc_topology_t made;
+    if (hwloc_topology_init(&made) != 0)
+        return NULL;
+    unsigned long flags =
+        synthetic ? 0 : HWLOC_TOPOLOGY_FLAG_IS_THISSYSTEM | HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED;
+#if HWLOC_API_VERSION >= 0x00020500
+    if (!synthetic)
+        flags |= HWLOC_TOPOLOGY_FLAG_DONT_CHANGE_BINDING;
+#endif
+    if ((synthetic && hwloc_topology_set_synthetic(made, synthetic) != 0) ||
+        hwloc_topology_set_flags(made, flags) != 0 ||
+        (cores_only &&
+         (hwloc_topology_set_all_types_filter(made, HWLOC_TYPE_FILTER_KEEP_NONE) != 0 ||
+          hwloc_topology_set_type_filter(made, HWLOC_OBJ_CORE, HWLOC_TYPE_FILTER_KEEP_ALL) != 0)) ||
+        hwloc_topology_load(made) != 0) {
+        hwloc_topology_destroy(made);
+        return NULL;
+    }
+    return made;
+}
+
+/* This machine, for as long as the process: cores and NUMA nodes only. */
+static hwloc_topology_t machine;
+static pthread_once_t machine_once = PTHREAD_ONCE_INIT;
+
+static void machine_load(void) {
+    machine = load(NULL, true);
+}
+
+static hwloc_topology_t machine_get(void) {
+    pthread_once(&machine_once, machine_load);
+    return machine;
+}
+
+static hwloc_bitmap_t thread_mask(hwloc_topology_t topology) {
+    hwloc_bitmap_t mask = topology ? hwloc_bitmap_alloc() : NULL;
+    if (mask && hwloc_get_cpubind(topology, mask, HWLOC_CPUBIND_THREAD) == 0)
+        return mask;
+    hwloc_bitmap_free(mask);
+    return NULL;
+}
+
+/* Cores that the calling thread's mask touches, or 0 when unknown. */
+static int cores_bound(void) {
+    hwloc_topology_t topology = machine_get();
+    hwloc_bitmap_t mask = thread_mask(topology);
+    int count = 0;
+    if (!mask)
+        return 0;
+    int depth = hwloc_get_type_or_below_depth(topology, HWLOC_OBJ_CORE);
+    int cores = hwloc_get_nbobjs_by_depth(topology, depth);
+    for (int i = 0; i < cores; i++) {
+        hwloc_obj_t core = hwloc_get_obj_by_depth(topology, depth, (unsigned)i);
+        count += hwloc_bitmap_intersects(core->cpuset, mask);
+    }
+    hwloc_bitmap_free(mask);
+    return count;
+}
+
+static int omp_asked(void) {
+    return getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : 0;
+}
+
+/* A quota of one core and a half keeps two threads busy for most of the time. */
+static int threads_of(int cores, double quota, int asked) {
+    if (asked > 0)
+        return asked;
+    if (quota > 0 && ceil(quota) < cores)
+        cores = (int)ceil(quota);
+    return cores < 1 ? 1 : cores;
+}
+
+int tn_threads_available(void) {
+    int cores = cores_bound();
+    return threads_of(cores > 0 ? cores : omp_get_num_procs(), tn_cpu_quota(""), omp_asked());
+}
+
+bool tn_place_bind(const int *pus, int count, int node) {
+    hwloc_topology_t topology = machine_get();
+    hwloc_bitmap_t set = topology ? hwloc_bitmap_alloc() : NULL;
+    if (!set)
+        return false;
+    for (int i = 0; i < count; i++)
+        hwloc_bitmap_set(set, (unsigned)pus[i]);
+    bool bound = hwloc_set_cpubind(topology, set, HWLOC_CPUBIND_THREAD) == 0;
+    if (bound && node >= 0) {
+        hwloc_bitmap_only(set, (unsigned)node);
+        /* Not strictly: memory of another node is better than none. */
+        (void)hwloc_set_membind(topology, set, HWLOC_MEMBIND_BIND,
+                                HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET);
+    }
+    hwloc_bitmap_free(set);
+    return bound;
+}
+
+/* ---- Topologies ---- */
+
+struct tenon_topology {
+    tenon_pu *pus;
+    int pu_count;
+    tenon_topology_info info;
+    char why[256];
+};
+
+/* The number of `key` among those seen, in order of appearance. */
+static int number_of(const void **seen, int *count, const void *key) {
+    for (int i = 0; i < *count; i++) {
+        if (seen[i] == key)
+            return i;
+    }
+    seen[*count] = key;
+    return (*count)++;
+}
+
+static int kind_of(hwloc_topology_t topology, hwloc_const_bitmap_t set) {
+    int efficiency = 0, kind = hwloc_cpukinds_get_by_cpuset(topology, set, 0);
+    if (kind < 0 ||
+        hwloc_cpukinds_get_info(topology, (unsigned)kind, NULL, &efficiency, NULL, NULL, 0) != 0)
+        return 0;
+    return efficiency < 0 ? 0 : efficiency; /* below 0: hwloc cannot order them */
+}
+
+static tenon_status read_pus(tenon_topology *t, hwloc_topology_t from, hwloc_const_bitmap_t mask) {
+    int count = hwloc_get_nbobjs_by_type(from, HWLOC_OBJ_PU), cores = 0, groups = 0, sibling = 0;
+    if (count < 1)
+        return tn_fail(TENON_INTERNAL, "hwloc sees no CPU");
+    const void *last = NULL, **seen = calloc((size_t)count, sizeof *seen);
+    t->pus = calloc((size_t)count, sizeof *t->pus);
+    if (!seen || !t->pus) {
+        free(seen);
+        return tn_no_memory();
+    }
+    for (int i = 0; i < count; i++) {
+        hwloc_obj_t pu = hwloc_get_obj_by_type(from, HWLOC_OBJ_PU, (unsigned)i);
+        hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(from, HWLOC_OBJ_CORE, pu);
+        hwloc_obj_t l3 = hwloc_get_ancestor_obj_by_type(from, HWLOC_OBJ_L3CACHE, pu);
+        int node = pu->nodeset ? hwloc_bitmap_first(pu->nodeset) : -1;
+        hwloc_obj_t memory = node < 0 ? NULL : hwloc_get_numanode_obj_by_os_index(from, node);
+        const void *of = core ? core : pu;
+        sibling = of == last ? sibling + 1 : 0;
+        cores += of != last;
+        last = of;
+        t->pus[i] = (tenon_pu){
+            .os_index = (int)pu->os_index,
+            .core = cores - 1,
+            .sibling = sibling,
+            .l3 = number_of(seen, &groups, l3 ? l3 : memory),
+            .node = node < 0 ? 0 : node,
+            .kind = kind_of(from, pu->cpuset),
+            .usable = !mask || hwloc_bitmap_isset(mask, pu->os_index),
+        };
+    }
+    free(seen);
+    t->pu_count = count;
+    return TENON_OK;
+}
+
+/* "2x1 4x0": kinds of so many cores each, from the first core on. */
+static tenon_status read_kinds(tenon_topology *t, const char *text) {
+    int core = 0, used, repeat, kind;
+    while (sscanf(text, " %dx%d%n", &repeat, &kind, &used) == 2 && repeat >= 0 && kind >= 0) {
+        for (int i = 0; i < t->pu_count; i++) {
+            if (t->pus[i].core >= core && t->pus[i].core - core < repeat)
+                t->pus[i].kind = kind;
+        }
+        core += repeat;
+        text += used;
+    }
+    return text[strspn(text, " ")] == 0
+               ? TENON_OK
+               : tn_fail(TENON_INVALID_ARGUMENT,
+                         "topology: '%s' is not cores and their kind, as 2x1 is", text);
+}
+
+/* How many different values there are: `which` picks one of a PU. */
+static int distinct(const tenon_topology *t, size_t which) {
+    int count = 0;
+    for (int i = 0; i < t->pu_count; i++) {
+        int value = *(const int *)((const char *)&t->pus[i] + which), seen = 0;
+        for (int k = 0; k < i && !seen; k++)
+            seen = *(const int *)((const char *)&t->pus[k] + which) == value;
+        count += !seen;
+    }
+    return count;
+}
+
+static void explain(tenon_topology *t) {
+    const tenon_topology_info *info = &t->info;
+    if (info->omp_threads > 0)
+        snprintf(t->why, sizeof t->why, "OMP_NUM_THREADS asks for %d", info->omp_threads);
+    else if (info->threads < info->usable_cores)
+        snprintf(t->why, sizeof t->why, "the cgroup's quota gives the CPU time of %g of %d cores",
+                 info->quota, info->usable_cores);
+    else if (info->usable_cores < info->cores)
+        snprintf(t->why, sizeof t->why, "the affinity mask or cpuset leaves %d of %d cores",
+                 info->usable_cores, info->cores);
+    else
+        snprintf(t->why, sizeof t->why, "one for each of %d core%s", info->cores,
+                 info->cores == 1 ? "" : "s");
+    t->info.why = t->why;
+}
+
+static void sum_up(tenon_topology *t, bool synthetic) {
+    tenon_topology_info *info = &t->info;
+    int last = -1;
+    info->synthetic = synthetic;
+    info->pus = t->pu_count;
+    info->cores = t->pus[t->pu_count - 1].core + 1;
+    for (int i = 0; i < t->pu_count; i++) {
+        info->usable_pus += t->pus[i].usable;
+        info->usable_cores += t->pus[i].usable && t->pus[i].core != last;
+        if (t->pus[i].usable)
+            last = t->pus[i].core;
+    }
+    info->nodes = distinct(t, offsetof(tenon_pu, node));
+    info->l3_groups = distinct(t, offsetof(tenon_pu, l3));
+    info->kinds = distinct(t, offsetof(tenon_pu, kind));
+    info->quota = synthetic ? 0 : tn_cpu_quota("");
+    info->omp_threads = synthetic ? 0 : omp_asked();
+    info->threads = threads_of(info->usable_cores, info->quota, info->omp_threads);
+    explain(t);
+}
+
+tenon_status tenon_topology_create(const char *synthetic, tenon_topology **out) {
+    tenon_status status;
+    char text[512] = "";
+    const char *kinds = synthetic ? strchr(synthetic, '/') : NULL;
+    hwloc_topology_t from = NULL;
+    hwloc_bitmap_t mask = NULL;
+    tenon_topology *t = calloc(1, sizeof *t);
+    if (!t)
+        return tn_no_memory();
+    if (synthetic)
+        snprintf(text, sizeof text, "%.*s",
+                 (int)(kinds ? (size_t)(kinds - synthetic) : strlen(synthetic)), synthetic);
+    from = load(synthetic ? text : NULL, false);
+    if (!from)
+        TN_GOTO(synthetic ? tn_fail(TENON_INVALID_ARGUMENT,
+                                    "topology: hwloc does not understand '%s'", synthetic)
+                          : tn_fail(TENON_INTERNAL, "hwloc does not tell what this machine is"));
+    mask = synthetic ? NULL : thread_mask(from);
+    TN_GOTO(read_pus(t, from, mask));
+    if (kinds)
+        TN_GOTO(read_kinds(t, kinds + 1));
+    sum_up(t, synthetic != NULL);
+    *out = t;
+    t = NULL;
+error:
+    hwloc_bitmap_free(mask);
+    if (from)
+        hwloc_topology_destroy(from);
+    tenon_topology_destroy(&t);
+    return status;
+}
+
+void tenon_topology_destroy(tenon_topology **topology) {
+    if (*topology)
+        free((*topology)->pus);
+    free(*topology);
+    *topology = NULL;
+}
+
+void tenon_topology_get_info(const tenon_topology *topology, tenon_topology_info *info) {
+    *info = topology->info;
+}
+
+bool tenon_topology_pu(const tenon_topology *topology, int index, tenon_pu *out) {
+    if (index < 0 || index >= topology->pu_count)
+        return false;
+    *out = topology->pus[index];
+    return true;
+}
