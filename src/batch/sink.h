@@ -20,10 +20,11 @@ void batch_bytes_free(batch_bytes *bytes);
 
 /* Rows of one output, in order. */
 typedef struct batch_rows {
-    int64_t first;   /* number of the first one's sample, in the whole job */
-    int64_t count;   /* of rows */
-    tenon_view view; /* the output's dtype; shape[0] is `count`; contiguous */
-    const bool *bad; /* by row: a sample that was skipped; what its row holds is arbitrary */
+    int64_t first;    /* number of the first one's sample, in the whole job */
+    int64_t count;    /* of rows */
+    tenon_view view;  /* the output's dtype; shape[0] is `count`; contiguous */
+    const bool *bad;  /* by row: a sample that was skipped; what its row holds is arbitrary */
+    char *const *why; /* by row: what is bad about it; may hold NULL */
     const batch_source *source; /* for the samples' names */
 } batch_rows;
 
@@ -44,7 +45,12 @@ struct batch_sink {
  * has float32 for bfloat16. */
 tenon_status batch_sink_npy(const char *output, const tenon_view *row, batch_sink **out);
 tenon_status batch_sink_safetensors(const char *output, const tenon_view *row, batch_sink **out);
+/* Bad samples, in CSV or as lines of JSON. `view` of its rows is not used. */
+tenon_status batch_sink_errors(bool json, batch_sink **out);
 void batch_sink_destroy(batch_sink **sink);
+
+/* Appends a field of a CSV file. */
+tenon_status batch_csv_quote(batch_bytes *out, const char *text);
 
 /* Fills the contiguous elements of a row with NaN, or 0. */
 void batch_row_blank(tenon_dtype dtype, void *data, size_t bytes);

@@ -2,6 +2,7 @@
  * a time. */
 #include "batch.h"
 #include "formats.h"
+#include "hash.h"
 #include "source.h"
 #include <dirent.h>
 #include <errno.h>
@@ -215,8 +216,11 @@ static void name(const batch_source *base, int64_t index, char *text) {
         snprintf(text, BATCH_TEXT, "%.480s[%" PRId64 "]", p->name, index - p->first);
 }
 
+/* A few files are told one by one, many as a whole. */
 static tenon_status identify(const batch_source *base, cJSON *facts) {
+    enum { FEW = 16 };
     const files *f = (const files *)base;
+    uint64_t hash = BATCH_HASH_START;
     char text[BATCH_TEXT];
     for (int i = 0; i < f->part_count; i++) {
         char *path = NULL;
@@ -224,7 +228,15 @@ static tenon_status identify(const batch_source *base, cJSON *facts) {
         tenon_status status = batch_file_facts(path, text, sizeof text);
         free(path);
         BATCH_TRY(status);
-        if (!cJSON_AddStringToObject(facts, f->parts[i].name, text))
+        hash = batch_hash(hash, f->parts[i].name, strlen(f->parts[i].name) + 1);
+        hash = batch_hash(hash, text, strlen(text));
+        if (f->part_count <= FEW && !cJSON_AddStringToObject(facts, f->parts[i].name, text))
+            return batch_no_memory();
+    }
+    if (f->part_count > FEW) {
+        snprintf(text, sizeof text, "%d, hash of their names, sizes and times %016" PRIx64,
+                 f->part_count, hash);
+        if (!cJSON_AddStringToObject(facts, "files", text))
             return batch_no_memory();
     }
     return TENON_OK;

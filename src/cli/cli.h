@@ -18,6 +18,7 @@ int cli_info(int argc, const char **argv);
 int cli_explain(int argc, const char **argv);
 int cli_profile(int argc, const char **argv);
 int cli_bench(int argc, const char **argv);
+int cli_batch(int argc, const char **argv);
 int cli_ops(int argc, const char **argv);
 int cli_passes(int argc, const char **argv);
 int cli_topology(int argc, const char **argv);

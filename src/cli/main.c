@@ -8,6 +8,8 @@ static const cli_command commands[] = {
     {"info", "inputs, outputs, symbols, parameters and ops of a model", cli_info},
     {"explain", "where each part of a model runs, and why", cli_explain},
     {"profile", "what a model's time, memory and arithmetic go to", cli_profile},
+    {"batch", "run a model on files of samples, with all cores; can be interrupted and resumed",
+     cli_batch},
     {"bench", "how fast models run: times, rates, memory; comparison with an earlier run",
      cli_bench},
     {"passes", "the passes that change a graph before it is compiled, and what they leave",

@@ -1,0 +1,141 @@
+#include "file.h"
+#include "batch.h"
+#include "disk.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { WRITE_SIZE = 4 << 20 };
+
+static tenon_status failed(const char *path, const char *what) {
+    return tenon_fail(TENON_IO, "%s: %s: %s", path, what, strerror(errno));
+}
+
+bool batch_file_exists(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
+tenon_status batch_file_name(const char *path, batch_file *out) {
+    struct stat info;
+    batch_file f = {.fd = -1, .path = realpath(path, NULL)};
+    if (!f.path && errno == ENOENT)
+        f.path = strdup(path);
+    if (!f.path)
+        return failed(path, "cannot be written");
+    if (stat(f.path, &info) == 0 && !S_ISREG(info.st_mode)) {
+        free(f.path);
+        return tenon_fail(TENON_IO, "%s: it exists, and is no regular file", path);
+    }
+    if (asprintf(&f.partial, "%s.partial", f.path) < 0) {
+        free(f.path);
+        return batch_no_memory();
+    }
+    *out = f;
+    return TENON_OK;
+}
+
+tenon_status batch_open_locked(const char *path, int *fd) {
+    int opened = batch_disk_used->open(path);
+    if (opened < 0)
+        return failed(path, "cannot be written");
+    if (flock(opened, LOCK_EX | LOCK_NB) != 0) {
+        tenon_status status =
+            errno == EWOULDBLOCK
+                ? tenon_fail(TENON_IO, "%s: another job is writing it at this moment", path)
+                : failed(path, "cannot be locked");
+        batch_disk_used->close(opened);
+        return status;
+    }
+    *fd = opened;
+    return TENON_OK;
+}
+
+tenon_status batch_file_open(batch_file *file, int64_t size) {
+    struct stat info;
+    int fd = -1;
+    BATCH_TRY(batch_open_locked(file->partial, &fd));
+    tenon_status status = TENON_OK;
+    if (fstat(fd, &info) != 0)
+        status = failed(file->partial, "cannot be read");
+    else if (info.st_size < size)
+        status = tenon_fail(TENON_INVALID_FILE,
+                            "%s: it has %lld bytes, and should have %" PRId64
+                            ": it was changed; --overwrite starts anew",
+                            file->partial, (long long)info.st_size, size);
+    else if (info.st_size > size && batch_disk_used->truncate(fd, size) != 0)
+        status = failed(file->partial, "cannot be cut");
+    if (status != TENON_OK) {
+        batch_disk_used->close(fd);
+        return status;
+    }
+    file->fd = fd;
+    file->size = size;
+    file->pending.size = 0;
+    return TENON_OK;
+}
+
+static tenon_status flush(batch_file *file) {
+    size_t size = file->pending.size;
+    if (size > 0 &&
+        batch_disk_used->write(file->fd, file->pending.data, size, file->size - (int64_t)size) != 0)
+        return failed(file->partial, "cannot be written");
+    file->pending.size = 0;
+    return TENON_OK;
+}
+
+tenon_status batch_file_append(batch_file *file, const void *data, size_t size) {
+    BATCH_TRY(batch_bytes_put(&file->pending, data, size));
+    file->size += (int64_t)size;
+    return file->pending.size >= WRITE_SIZE ? flush(file) : TENON_OK;
+}
+
+tenon_status batch_file_patch(batch_file *file, const void *data, size_t size) {
+    BATCH_TRY(flush(file));
+    return batch_disk_used->write(file->fd, data, size, 0) == 0
+               ? TENON_OK
+               : failed(file->partial, "cannot be written");
+}
+
+tenon_status batch_file_sync(batch_file *file) {
+    BATCH_TRY(flush(file));
+    return batch_disk_used->sync(file->fd) == 0 ? TENON_OK
+                                                : failed(file->partial, "cannot be written");
+}
+
+tenon_status batch_file_rename(batch_file *file) {
+    return batch_disk_used->rename(file->partial, file->path) == 0
+               ? TENON_OK
+               : failed(file->path, "cannot be written");
+}
+
+tenon_status batch_file_remove(batch_file *file) {
+    return batch_disk_used->remove(file->partial) == 0 ? TENON_OK
+                                                       : failed(file->partial, "cannot be removed");
+}
+
+tenon_status batch_file_sync_folder(const char *path) {
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+    if (!folder)
+        return batch_no_memory();
+    tenon_status status = batch_disk_used->sync_folder(folder) == 0
+                              ? TENON_OK
+                              : failed(folder, "the folder cannot be written");
+    free(folder);
+    return status;
+}
+
+void batch_file_close(batch_file *file) {
+    if (file->fd >= 0)
+        batch_disk_used->close(file->fd);
+    free(file->path);
+    free(file->partial);
+    batch_bytes_free(&file->pending);
+    *file = (batch_file){.fd = -1};
+}

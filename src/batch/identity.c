@@ -1,0 +1,175 @@
+#include "identity.h"
+#include "hash.h"
+#include "sink.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+tenon_status batch_fact(cJSON *facts, const char *name, const char *format, ...) {
+    char text[BATCH_TEXT];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return cJSON_AddStringToObject(facts, name, text) ? TENON_OK : batch_no_memory();
+}
+
+/* The name that Linux gives the CPU. */
+static void cpu_name(char *text, size_t capacity) {
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    char line[512];
+    snprintf(text, capacity, "unknown");
+    while (file && fgets(line, sizeof line, file)) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon)
+            continue;
+        colon += 1 + (colon[1] == ' ');
+        snprintf(text, capacity, "%.*s", (int)strcspn(colon, "\n"), colon);
+        break;
+    }
+    if (file)
+        fclose(file);
+}
+
+/* A model in Tenon's JSON form has its weights in a file beside it. */
+static tenon_status add_model(cJSON *facts, const char *path) {
+    char text[128];
+    size_t length = strlen(path);
+    BATCH_TRY(batch_file_hash(path, text, sizeof text));
+    BATCH_TRY(batch_fact(facts, "model", "%s", text));
+    if (length < 5 || strcmp(path + length - 5, ".json") != 0)
+        return TENON_OK;
+    char *weights = NULL;
+    if (asprintf(&weights, "%.*s.safetensors", (int)(length - 5), path) < 0)
+        return batch_no_memory();
+    tenon_status status = batch_file_hash(weights, text, sizeof text);
+    free(weights);
+    return status == TENON_OK ? batch_fact(facts, "weights", "%s", text) : TENON_OK;
+}
+
+static tenon_status add_inputs(cJSON *facts, const batch_model *model) {
+    cJSON *inputs = cJSON_AddObjectToObject(facts, "inputs");
+    if (!inputs)
+        return batch_no_memory();
+    BATCH_TRY(model->source->identify(model->source, inputs));
+    for (int i = 0; i < model->input_count; i++) {
+        const tenon_value *input = tenon_graph_input(model->graph, i);
+        if (!tenon_value_is_tensor(input))
+            BATCH_TRY(batch_fact(inputs, tenon_value_name(input), "%" PRId64, model->numbers[i]));
+    }
+    cJSON *shapes = cJSON_AddObjectToObject(facts, "samples");
+    if (!shapes)
+        return batch_no_memory();
+    for (int k = 0; k < model->field_count; k++) { /* sizes may come from options */
+        const batch_field *field = &model->fields[k];
+        char text[BATCH_TEXT];
+        size_t used = (size_t)snprintf(text, sizeof text, "%s", tenon_dtype_text(field->row.dtype));
+        for (int d = 0; d < field->row.rank && used < sizeof text; d++)
+            used +=
+                (size_t)snprintf(text + used, sizeof text - used, " %" PRId64, field->row.shape[d]);
+        BATCH_TRY(batch_fact(shapes, field->name, "%s", text));
+    }
+    return TENON_OK;
+}
+
+/* Without folders: a job may be resumed from another one. */
+static tenon_status add_files(cJSON *facts, const batch_outputs *outputs) {
+    char text[BATCH_TEXT];
+    size_t used = 0;
+    for (int i = 0; i < outputs->count && used < sizeof text; i++) {
+        const char *path = outputs->items[i].file.path, *slash = strrchr(path, '/');
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "",
+                                 slash ? slash + 1 : path);
+    }
+    return batch_fact(facts, "files", "%s", text);
+}
+
+static tenon_status add_all(cJSON *facts, const batch_job *job, const batch_model *model,
+                            const batch_outputs *outputs) {
+    tenon_build_info info;
+    char cpu[256];
+    const cJSON *option;
+    tenon_get_build_info(&info);
+    cpu_name(cpu, sizeof cpu);
+    BATCH_TRY(batch_fact(facts, "version of Tenon", "%s", info.version));
+    BATCH_TRY(batch_fact(facts, "version of oneDNN", "%s", info.onednn_version));
+    BATCH_TRY(batch_fact(facts, "CPU", "%s", cpu));
+    BATCH_TRY(batch_fact(facts, "ISA", "%s, oneDNN %s", info.kernel_isa, info.onednn_isa));
+    BATCH_TRY(add_model(facts, job->model));
+    BATCH_TRY(batch_fact(facts, "batch", "%" PRId64, model->batch));
+    BATCH_TRY(batch_fact(facts, "shard", "%d of %d", job->shard, job->shards));
+    BATCH_TRY(batch_fact(facts, "NaN is checked", job->check_nan ? "yes" : "no"));
+    cJSON_ArrayForEach(option, job->facts) {
+        cJSON *copy = cJSON_Duplicate(option, true);
+        if (!copy || !cJSON_AddItemToObject(facts, option->string, copy)) {
+            cJSON_Delete(copy);
+            return batch_no_memory();
+        }
+    }
+    BATCH_TRY(add_files(facts, outputs));
+    return add_inputs(facts, model);
+}
+
+tenon_status batch_identity(const batch_job *job, const batch_model *model,
+                            const batch_outputs *outputs, cJSON **out) {
+    cJSON *facts = cJSON_CreateObject();
+    tenon_status status = facts ? add_all(facts, job, model, outputs) : batch_no_memory();
+    if (status == TENON_OK)
+        *out = facts;
+    else
+        cJSON_Delete(facts);
+    return status;
+}
+
+/* ---- Comparing ---- */
+
+typedef struct comparison {
+    batch_bytes text;
+    int count;
+} comparison;
+
+enum { MOST_TOLD = 8 };
+
+static tenon_status tell(comparison *c, const char *name, const cJSON *before, const cJSON *now) {
+    const char *was = cJSON_IsString(before) ? before->valuestring
+                      : before               ? "(several)"
+                                             : "nothing";
+    const char *is = cJSON_IsString(now) ? now->valuestring : now ? "(several)" : "nothing";
+    if (c->count++ >= MOST_TOLD)
+        return TENON_OK;
+    return batch_bytes_print(&c->text, "\n  %s: %s in the journal, %s now", name, was, is);
+}
+
+static tenon_status compare(comparison *c, const cJSON *before, const cJSON *now,
+                            const char *except) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, now) {
+        const cJSON *other = cJSON_GetObjectItemCaseSensitive(before, item->string);
+        if (except && strcmp(item->string, except) == 0)
+            continue;
+        if (cJSON_IsObject(item) && cJSON_IsObject(other))
+            BATCH_TRY(compare(c, other, item, NULL)); /* inputs in inputs: no deeper than two */
+        else if (!cJSON_Compare(item, other, true))
+            BATCH_TRY(tell(c, item->string, other, item));
+    }
+    cJSON_ArrayForEach(item, before) {
+        if (!(except && strcmp(item->string, except) == 0) &&
+            !cJSON_GetObjectItemCaseSensitive(now, item->string))
+            BATCH_TRY(tell(c, item->string, item, NULL));
+    }
+    return TENON_OK;
+}
+
+tenon_status batch_identity_compare(const cJSON *journal, const cJSON *now, const char *except) {
+    comparison c = {0};
+    tenon_status status = compare(&c, journal, now, except);
+    if (status == TENON_OK && c.count > 0)
+        status =
+            tenon_fail(TENON_INVALID_ARGUMENT,
+                       "the interrupted job was another one:%s%s\n--overwrite starts anew",
+                       c.text.data ? c.text.data : "", c.count > MOST_TOLD ? "\n  and more" : "");
+    batch_bytes_free(&c.text);
+    return status;
+}

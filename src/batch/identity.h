@@ -1,0 +1,17 @@
+/* What a job is: everything on which its output depends. */
+#ifndef BATCH_IDENTITY_H
+#define BATCH_IDENTITY_H
+
+#include "model.h"
+#include "outputs.h"
+
+/* Makes the facts about a job: an object of texts, and of such objects. The caller deletes it. */
+tenon_status batch_identity(const batch_job *job, const batch_model *model,
+                            const batch_outputs *outputs, cJSON **out);
+tenon_status batch_fact(cJSON *facts, const char *name, const char *format, ...) TENON_PRINTF(3, 4);
+
+/* Fails where the facts differ, and tells each with both values; those named `except` (may be NULL)
+ * are not compared. */
+tenon_status batch_identity_compare(const cJSON *journal, const cJSON *now, const char *except);
+
+#endif
