@@ -186,6 +186,11 @@ bool tn_place_bind(const int *pus, int count, int node) {
     for (int i = 0; i < count; i++)
         hwloc_bitmap_set(set, (unsigned)pus[i]);
     bool bound = hwloc_set_cpubind(topology, set, HWLOC_CPUBIND_THREAD) == 0;
+    /* Where OMP_PROC_BIND is set, gomp gives workers places of its own, of the whole machine. */
+    if (bound && count > 1 && omp_get_proc_bind() != omp_proc_bind_false) {
+#pragma omp parallel num_threads(count)
+        (void)hwloc_set_cpubind(topology, set, HWLOC_CPUBIND_THREAD);
+    }
     if (bound && node >= 0) {
         hwloc_bitmap_only(set, (unsigned)node);
         /* Not strictly: memory of another node is better than none. */

@@ -2,7 +2,7 @@
 #include "run/pool.h"
 #include "core/fail.h"
 #include "core/util.h"
-#include <errno.h>
+#include "run/places.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,6 +189,8 @@ static tenon_status submit(tenon_pool *pool, const tenon_view *inputs, int input
     request->done = done;
     request->user = user;
     request->held = out != NULL;
+    if (pool->batching.size > 0)
+        tn_batch_check(request);
     pthread_mutex_lock(&pool->lock);
     while (block && pool->waiting >= pool->queue)
         pthread_cond_wait(&pool->room, &pool->lock);
@@ -298,30 +300,55 @@ void tenon_pool_drain(tenon_pool *pool) {
 
 /* ---- Instances ---- */
 
-static void run(tn_pool_instance *instance, int count) {
+static tenon_status execute(tn_pool_instance *instance, tenon_request **requests, int count) {
     tenon_pool *pool = instance->pool;
-    int64_t now = tn_clock_ns();
-    for (int i = 0; i < count; i++)
-        instance->taken[i]->started = now;
-    tenon_request *request = instance->taken[0];
-    tn_request_fail(request,
-                    tenon_context_run(instance->context, request->inputs, request->input_count,
-                                      request->outputs, request->output_count));
+    if (pool->batching.size > 0)
+        return tn_batch_run(instance, requests, count);
+    tenon_request *request = requests[0];
+    return tenon_context_run(instance->context, request->inputs, request->input_count,
+                             request->outputs, request->output_count);
+}
+
+static void run(tn_pool_instance *instance, tenon_request **requests, int count) {
+    tenon_pool *pool = instance->pool;
+    int64_t start = tn_clock_ns();
+    int rows = 0;
+    for (int i = 0; i < count; i++) {
+        requests[i]->started = start;
+        rows += requests[i]->rows;
+    }
+    tenon_status status = execute(instance, requests, count);
     int64_t end = tn_clock_ns();
     pthread_mutex_lock(&pool->lock);
     pool->stats.runs++;
-    pool->stats.samples++;
-    pool->stats.busy_seconds += (double)(end - now) * 1e-9;
+    pool->stats.samples += (uint64_t)rows;
+    pool->stats.padding += pool->batching.size > 0 ? (uint64_t)(pool->batching.size - rows) : 0;
+    pool->stats.busy_seconds += (double)(end - start) * 1e-9;
     pthread_mutex_unlock(&pool->lock);
-    for (int i = 0; i < count; i++)
-        finish(instance->taken[i]);
+    for (int i = 0; i < count; i++) {
+        /* One request of a batch that fails is to blame, and the others are not. */
+        if (status != TENON_OK && count > 1) {
+            run(instance, requests + i, 1);
+            continue;
+        }
+        tn_request_fail(requests[i], status);
+        finish(requests[i]);
+    }
+}
+
+static tenon_status prepare(tn_pool_instance *instance) {
+    tenon_pool *pool = instance->pool;
+    if (instance->pus && !tn_place_bind(instance->pus, pool->threads, instance->node))
+        tn_log(TENON_LOG_WARN, "an instance of a pool cannot be pinned to its cores");
+    TN_TRY(tenon_context_create(instance->session, &instance->context));
+    return pool->batching.size > 0 ? tn_batch_prepare(instance) : TENON_OK;
 }
 
 static void *serve(void *user) {
     tn_pool_instance *instance = user;
     tenon_pool *pool = instance->pool;
     int count;
-    instance->status = tenon_context_create(instance->session, &instance->context);
+    instance->status = prepare(instance);
     if (instance->status != TENON_OK)
         instance->message = strdup(tenon_last_error());
     pthread_mutex_lock(&pool->lock);
@@ -329,7 +356,7 @@ static void *serve(void *user) {
     pthread_cond_broadcast(&pool->idle);
     pthread_mutex_unlock(&pool->lock);
     while (instance->status == TENON_OK && (count = take(instance)) > 0)
-        run(instance, count);
+        run(instance, instance->taken, count);
     return NULL;
 }
 
@@ -370,6 +397,11 @@ void tenon_pool_destroy(tenon_pool **pointer) {
         if (instance->started)
             pthread_join(instance->thread, NULL);
         tenon_context_destroy(&instance->context);
+        for (int k = 0; instance->rooms && k < pool->input_count; k++)
+            tenon_tensor_destroy(&instance->rooms[k]);
+        free(instance->rooms);
+        free(instance->inputs);
+        free(instance->outputs);
         free(instance->message);
         free(instance->taken);
     }
@@ -378,6 +410,8 @@ void tenon_pool_destroy(tenon_pool **pointer) {
     free(pool->instances);
     free(pool->sessions);
     free(pool->outputs);
+    free(pool->pus);
+    tn_batch_free(&pool->batching);
     free(pool->measured);
     pthread_mutex_lock(&pool->lock);
     share_drop(pool);
@@ -391,6 +425,22 @@ int tenon_pool_instances(const tenon_pool *pool) {
 
 int tenon_pool_threads(const tenon_pool *pool) {
     return pool->threads;
+}
+
+bool tenon_pool_place(const tenon_pool *pool, int index, tenon_place *place, int *pus) {
+    if (index < 0 || index >= pool->instance_count || !pool->instances[index].pus)
+        return false;
+    *place = pool->instances[index].place;
+    if (pus)
+        memcpy(pus, pool->instances[index].pus, (size_t)pool->threads * sizeof *pus);
+    return true;
+}
+
+bool tenon_pool_measured(const tenon_pool *pool, int index, tenon_pool_split *out) {
+    if (index < 0 || index >= pool->measured_count)
+        return false;
+    *out = pool->measured[index];
+    return true;
 }
 
 const tenon_session *tenon_pool_session(const tenon_pool *pool) {

@@ -23,7 +23,9 @@ struct tenon_request {
 
 typedef struct tn_pool_instance {
     tenon_pool *pool;
-    int index;
+    const int *pus; /* where it is pinned to; NULL: anywhere */
+    tenon_place place;
+    int node; /* that its memory is bound to; -1: any */
     pthread_t thread;
     bool started;
     tenon_status status; /* of making it, with its message */
@@ -36,13 +38,14 @@ typedef struct tn_pool_instance {
     tenon_tensor **rooms;
 } tn_pool_instance;
 
-/* One set of requests' facts for batching. */
+/* What batches are made of. */
 typedef struct tn_batching {
     int size;              /* rows; 0: no batching */
     int64_t wait;          /* nanoseconds */
     tenon_view *inputs;    /* as compiled, `size` rows; data: of those without batch dimension */
     tenon_tensor **values; /* which that data is in */
     bool *batched;         /* by input */
+    int input_count;
 } tn_batching;
 
 struct tenon_pool {
@@ -52,6 +55,7 @@ struct tenon_pool {
     int session_count;
     int input_count, output_count;
     tenon_view *outputs; /* for the sample inputs */
+    int *pus;            /* of all instances; NULL: not pinned */
     tn_batching batching;
     tenon_pool_split *measured;
     int measured_count;
@@ -70,7 +74,24 @@ struct tenon_pool {
 /* Starts the threads, each of which makes a context, and waits for that. */
 tenon_status tn_pool_start(tenon_pool *pool);
 
-/* Notes how requests ended: what ran, or failed before. Called without the lock. */
+/* Notes how a request ended, with the thread's message. */
 void tn_request_fail(tenon_request *request, tenon_status status);
+
+/* ---- pool_batch.c ---- */
+
+/* Finds out which inputs have rows, and the shapes to compile for. */
+tenon_status tn_batch_init(tn_batching *batching, const tenon_graph *graph,
+                           const tenon_pool_options *options, const tenon_view *samples,
+                           int sample_count);
+void tn_batch_free(tn_batching *batching);
+/* `outputs` of the compiled batch must have rows. */
+tenon_status tn_batch_check_outputs(const tn_batching *batching, const tenon_session *session,
+                                    const tenon_view *outputs);
+/* Counts the request's rows; what is wrong with it becomes its status. */
+void tn_batch_check(tenon_request *request);
+/* Makes an instance's room for batches. */
+tenon_status tn_batch_prepare(tn_pool_instance *instance);
+/* Runs requests as one batch, and gives them their rows of the outputs. */
+tenon_status tn_batch_run(tn_pool_instance *instance, tenon_request **requests, int count);
 
 #endif
