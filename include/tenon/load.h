@@ -8,10 +8,29 @@
 extern "C" {
 #endif
 
+typedef struct tenon_load_options {
+    /* Weights are copied, and the file may change, or be cut off, once it is loaded. Otherwise they
+     * are mapped where the file allows it: that saves time and memory, and the file must then stay
+     * as it is while the graph, or a session made from it, lives (a file that is cut off meanwhile
+     * ends the process with SIGBUS). To put another model in its place, write a new file and rename
+     * it. */
+    bool copy_weights;
+    /* LIMIT when the graph has more nodes; 0: 4,194,304. */
+    int64_t max_nodes;
+    /* LIMIT when the compressed entries of an archive become more than so many bytes in all; 0: 64
+     * MiB and 100 times the file's size. */
+    int64_t max_unpacked_bytes;
+} tenon_load_options;
+
 /* Loads a model by what the file holds: a PyTorch torch.export archive (.pt2), Tenon's lowered
- * graph in JSON (weights in a safetensors file beside it), or the text form. Weights are mapped,
- * not copied, where the file allows it, so the file must not change while the graph, or a session
- * made from it, lives. IO, INVALID_FILE, UNKNOWN_OP, UNSUPPORTED. */
+ * graph in JSON (weights in a safetensors file beside it), or the text form. `options` may be NULL.
+ * A file that changes while it is loaded is an IO error. IO, INVALID_FILE, UNKNOWN_OP, UNSUPPORTED,
+ * LIMIT. */
+TENON_API TENON_MUST_CHECK tenon_status tenon_load_with(const char *path,
+                                                        const tenon_load_options *options,
+                                                        tenon_graph **out);
+
+/* With the default options. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_load(const char *path, tenon_graph **out);
 
 /* The same for one kind of file. */
@@ -26,10 +45,11 @@ TENON_API TENON_MUST_CHECK tenon_status tenon_save_json(const tenon_graph *graph
 /* Reads an array from a .npy file (versions 1 to 3, C or Fortran order, little endian). */
 TENON_API TENON_MUST_CHECK tenon_status tenon_npy_load(const char *path, tenon_tensor **out);
 
-/* Reads the header of a .npy file from the file's first `size` bytes: dtype and shape, with row-major
- * strides (column-major where the file says so) and no data, and where the elements start. `source`
- * names the file in messages. INVALID_FILE, UNSUPPORTED; NOT_FOUND when the header goes on behind
- * these bytes, which `data_at` (written in this case too) then counts. Thread-safe. */
+/* Reads the header of a .npy file from the file's first `size` bytes: dtype and shape, with
+ * row-major strides (column-major where the file says so) and no data, and where the elements
+ * start. `source` names the file in messages. INVALID_FILE, UNSUPPORTED; NOT_FOUND when the header
+ * goes on behind these bytes, which `data_at` (written in this case too) then counts. Thread-safe.
+ */
 TENON_API TENON_MUST_CHECK tenon_status tenon_npy_header(const char *source, const void *bytes,
                                                          size_t size, tenon_view *out,
                                                          size_t *data_at);

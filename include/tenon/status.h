@@ -43,7 +43,8 @@ extern "C" {
     X(BACKEND, "oneDNN error")                        \
     X(INTERNAL, "internal error")                     \
     X(BUSY, "busy")                                   \
-    X(CANCELLED, "cancelled")
+    X(CANCELLED, "cancelled")                         \
+    X(LIMIT, "limit exceeded")
 
 typedef enum tenon_status {
 #define X(name, text) TENON_##name,

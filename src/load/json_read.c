@@ -2,15 +2,15 @@
 #include "core/fail.h"
 #include "core/graph.h"
 #include "load/json.h"
-#include "load/map_file.h"
+#include "load/kinds.h"
 #include "load/weights.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tenon/load.h>
 
 typedef struct reader {
     const char *path;
+    const tenon_load_options *options;
     cJSON *tree;
     tenon_graph *graph;
     tn_safetensors weights;
@@ -197,7 +197,7 @@ static tenon_status open_weights(reader *r) {
         return tn_no_memory();
     memcpy(r->weights_path, r->path, folder);
     strcpy(r->weights_path + folder, name);
-    return tn_safetensors_open(&r->weights, r->weights_path);
+    return tn_safetensors_open(&r->weights, r->weights_path, r->options->copy_weights);
 }
 
 static tenon_status read_constants(reader *r, const char *list, bool buffers) {
@@ -207,7 +207,7 @@ static tenon_status read_constants(reader *r, const char *list, bool buffers) {
         const char *name, *tensor_name = tn_json_string(tn_json_get(item, "tensor"));
         tenon_tensor *tensor = NULL;
         TN_TRY(string_of(r, item, "name", &name));
-        if (!r->weights.file)
+        if (!r->weights.file.path)
             return fail(r, TENON_INVALID_FILE,
                         "'%s' needs a file of weights, and 'weights' names none", name);
         TN_TRY(tn_safetensors_get(&r->weights, tensor_name ? tensor_name : name, &tensor));
@@ -409,17 +409,11 @@ static tenon_status read_ends(reader *r) {
 /* ---- All ---- */
 
 static tenon_status read_tree(reader *r) {
-    tn_storage *file = NULL;
-    TN_TRY(tn_map_file(r->path, &file));
-    char *text = malloc(file->size + 1);
-    tenon_status status = text ? TENON_OK : tn_no_memory();
-    if (text) {
-        memcpy(text, file->data, file->size);
-        text[file->size] = '\0';
-        status = tn_json_parse(r->path, text, file->size, &r->tree);
-        free(text);
-    }
-    tn_storage_drop(&file);
+    char *text;
+    size_t size;
+    TN_TRY(tn_file_read_all(r->path, &text, &size));
+    tenon_status status = tn_json_parse(r->path, text, size, &r->tree);
+    free(text);
     return status;
 }
 
@@ -440,11 +434,11 @@ static tenon_status load(reader *r) {
     TN_TRY(read_nodes(r));
     TN_TRY(read_ends(r));
     TRY_HERE(r, tenon_graph_verify(r->graph));
-    return TENON_OK;
+    return r->weights.file.path ? tn_file_check(&r->weights.file) : TENON_OK;
 }
 
-tenon_status tenon_load_json(const char *path, tenon_graph **out) {
-    reader r = {.path = path};
+tenon_status tn_load_json(const char *path, const tenon_load_options *options, tenon_graph **out) {
+    reader r = {.path = path, .options = options};
     tenon_status status = load(&r);
     cJSON_Delete(r.tree);
     tn_safetensors_close(&r.weights);

@@ -1,58 +1,104 @@
 /* tenon_load: which kind of file it is decides its content. */
 #include "core/fail.h"
+#include "core/graph.h"
 #include "core/profile.h"
-#include "core/tensor.h"
-#include "load/map_file.h"
+#include "load/file.h"
+#include "load/kinds.h"
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/load.h>
 
-static tenon_status load_text(const char *path, const tn_storage *file, tenon_graph **out) {
-    char *text = malloc(file->size + 1);
-    if (!text)
-        return tn_no_memory();
-    memcpy(text, file->data, file->size);
-    text[file->size] = '\0';
+#define NODES_MAX ((int64_t)1 << 22)
+
+static tenon_status load_text(const char *path, tenon_graph **out) {
+    char *text;
+    size_t size;
+    TN_TRY(tn_file_read_all(path, &text, &size));
     tenon_status status = tenon_graph_parse(text, path, out);
     free(text);
     return status;
 }
 
-static bool starts(const tn_storage *file, size_t at, const char *mark, size_t length) {
-    return file->size - at >= length && memcmp((const char *)file->data + at, mark, length) == 0;
+/* What stands behind white space, in the first bytes of a file. */
+static bool starts(const char *text, const char *mark) {
+    return strncmp(text + strspn(text, " \t\r\n"), mark, strlen(mark)) == 0;
 }
 
-static tenon_status load(const char *path, tenon_graph **out) {
-    tn_storage *file = NULL;
-    TN_TRY(tn_map_file(path, &file));
-    size_t at = 0;
-    while (at < file->size && strchr(" \t\r\n", ((const char *)file->data)[at]) &&
-           ((const char *)file->data)[at])
-        at++;
-    tenon_status status;
-    if (starts(file, 0, "PK", 2))
-        status = tenon_load_pt2(path, out);
-    else if (starts(file, at, "{", 1))
-        status = tenon_load_json(path, out);
-    else if (starts(file, at, "graph", 5) || starts(file, at, "#", 1))
-        status = load_text(path, file, out);
-    else if (file->size == 0)
-        status = tn_fail(TENON_INVALID_FILE, "%s: the file is empty", path);
-    else
-        status =
-            tn_fail(TENON_INVALID_FILE,
-                    "%s: neither a .pt2 archive nor a graph as JSON or text; models of PyTorch are "
-                    "exported with torch.export.save",
-                    path);
-    tn_storage_drop(&file);
+static tenon_status read_start(const char *path, char *start, size_t room) {
+    tn_file file;
+    TN_TRY(tn_file_open(&file, path));
+    size_t size = file.size < room - 1 ? file.size : room - 1;
+    tenon_status status = file.size == 0
+                              ? tn_fail(TENON_INVALID_FILE, "%s: the file is empty", path)
+                              : tn_file_read(&file, 0, start, size);
+    start[size] = '\0';
+    if (status == TENON_OK)
+        status = tn_file_check(&file);
+    tn_file_close(&file);
     return status;
+}
+
+static tenon_status load(const char *path, const tenon_load_options *options, tenon_graph **out) {
+    char start[4096];
+    TN_TRY(read_start(path, start, sizeof start));
+    if (memcmp(start, "PK", 2) == 0)
+        return tn_load_pt2(path, options, out);
+    if (starts(start, "{"))
+        return tn_load_json(path, options, out);
+    if (starts(start, "graph") || starts(start, "#"))
+        return load_text(path, out);
+    return tn_fail(TENON_INVALID_FILE,
+                   "%s: neither a .pt2 archive nor a graph as JSON or text; models of PyTorch are "
+                   "exported with torch.export.save",
+                   path);
+}
+
+typedef tenon_status loader(const char *path, const tenon_load_options *options, tenon_graph **out);
+
+static tenon_status check_nodes(const char *path, const tenon_load_options *options,
+                                const tenon_graph *graph) {
+    int64_t most = options->max_nodes > 0 ? options->max_nodes : NODES_MAX;
+    if (graph->node_count <= most)
+        return TENON_OK;
+    return tn_fail(TENON_LIMIT, "%s: the graph has %lld nodes, more than max_nodes allows, %lld",
+                   path, (long long)graph->node_count, (long long)most);
+}
+
+static tenon_status load_within(loader *kind, const char *path, const tenon_load_options *options,
+                                tenon_graph **out) {
+    static const tenon_load_options defaults = {0};
+    tenon_graph *graph = NULL;
+    tn_profile_token token = {0};
+    if (!options)
+        options = &defaults;
+    if (options->max_nodes < 0 || options->max_unpacked_bytes < 0)
+        return tn_fail(TENON_INVALID_ARGUMENT, "load options: a limit is negative");
+    if (tn_profile_on(TN_PROFILE_EVENTS))
+        token = tn_profile_begin_named(TENON_EVENT_LOAD, "load", path);
+    tenon_status status = kind(path, options, &graph);
+    tn_profile_end(token);
+    if (status == TENON_OK)
+        status = check_nodes(path, options, graph);
+    if (status == TENON_OK)
+        *out = graph;
+    else
+        tenon_graph_destroy(&graph);
+    return status;
+}
+
+tenon_status tenon_load_with(const char *path, const tenon_load_options *options,
+                             tenon_graph **out) {
+    return load_within(load, path, options, out);
 }
 
 tenon_status tenon_load(const char *path, tenon_graph **out) {
-    tn_profile_token token = {0};
-    if (tn_profile_on(TN_PROFILE_EVENTS))
-        token = tn_profile_begin_named(TENON_EVENT_LOAD, "load", path);
-    tenon_status status = load(path, out);
-    tn_profile_end(token);
-    return status;
+    return load_within(load, path, NULL, out);
+}
+
+tenon_status tenon_load_pt2(const char *path, tenon_graph **out) {
+    return load_within(tn_load_pt2, path, NULL, out);
+}
+
+tenon_status tenon_load_json(const char *path, tenon_graph **out) {
+    return load_within(tn_load_json, path, NULL, out);
 }

@@ -3,7 +3,7 @@
 #include "core/replace.h"
 #include "core/tensor.h"
 #include "core/util.h"
-#include "load/map_file.h"
+#include "load/file.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -179,23 +179,23 @@ static tenon_status read_data(const header *h, const char *data, size_t size, te
     return TENON_OK;
 }
 
-static tenon_status load_npy(header *h, const tn_storage *file, tenon_tensor **out) {
+static tenon_status load_npy(header *h, const char *bytes, size_t size, tenon_tensor **out) {
     size_t start = 0, length = 0;
-    const char *bytes = file->data;
-    TN_TRY(find_header(h, file->data, file->size, &start, &length));
-    if (length > file->size - start)
+    TN_TRY(find_header(h, (const unsigned char *)bytes, size, &start, &length));
+    if (length > size - start)
         return bad(h, "the file ends inside");
     TN_TRY(parse_header(h, bytes + start, length));
-    return read_data(h, bytes + start + length, file->size - start - length, out);
+    return read_data(h, bytes + start + length, size - start - length, out);
 }
 
 tenon_status tenon_npy_load(const char *path, tenon_tensor **out) {
     header h = {.path = path};
-    tn_storage *file = NULL;
-    TN_TRY(tn_map_file(path, &file));
-    tenon_status status = load_npy(&h, file, out);
+    char *bytes;
+    size_t size;
+    TN_TRY(tn_file_read_all(path, &bytes, &size));
+    tenon_status status = load_npy(&h, bytes, size, out);
     free(h.text);
-    tn_storage_drop(&file);
+    free(bytes);
     return status;
 }
 

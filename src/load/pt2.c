@@ -1,11 +1,11 @@
-/* tenon_load_pt2: an archive that torch.export.save wrote, as a graph. The steps in order: the
+/* tn_load_pt2: an archive that torch.export.save wrote, as a graph. The steps in order: the
  * archive and its versions, the inputs with their weights, the nodes, ranges of symbols, state,
  * outputs. */
 #include "load/pt2.h"
+#include "load/kinds.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tenon/load.h>
 
 #define MODEL_MAX ((int64_t)1 << 31)
 
@@ -68,7 +68,7 @@ static tenon_status open_archive(tn_pt2 *pt2) {
     char *text;
     size_t length;
     static const char model[] = "models/model.json";
-    TN_TRY(tn_pt2_zip_open(&pt2->zip, pt2->path));
+    TN_TRY(tn_pt2_zip_open(&pt2->zip, pt2->path, pt2->options));
     if (!tn_pt2_zip_find(&pt2->zip, "archive_format"))
         return refuse_other(pt2);
     TN_TRY(check_text(pt2, "archive_format", "pt2", false));
@@ -344,11 +344,11 @@ static tenon_status load(tn_pt2 *pt2) {
     TN_TRY(read_outputs(pt2));
     TN_TRY(tn_pt2_find_state(pt2));
     TN_PT2_TRY(pt2, tenon_graph_verify(pt2->graph));
-    return TENON_OK;
+    return tn_file_check(&pt2->zip.file);
 }
 
-tenon_status tenon_load_pt2(const char *path, tenon_graph **out) {
-    tn_pt2 pt2 = {.path = path};
+tenon_status tn_load_pt2(const char *path, const tenon_load_options *options, tenon_graph **out) {
+    tn_pt2 pt2 = {.path = path, .options = options};
     tenon_status status = load(&pt2);
     tn_pt2_scope_close(&pt2.scope);
     tn_map_free(&pt2.weight_configs);

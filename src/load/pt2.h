@@ -19,6 +19,7 @@ typedef struct tn_pt2_scope {
 
 typedef struct tn_pt2 {
     const char *path;
+    const tenon_load_options *options;
     tn_pt2_zip zip;
     tenon_graph *graph;
     tn_arena arena; /* as long as the load */

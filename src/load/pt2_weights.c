@@ -112,6 +112,27 @@ static tenon_status find_config(tn_pt2 *pt2, const char *fqn, bool is_constant,
     return TENON_OK;
 }
 
+/* Bools that are not 0 or 1 are copied as true. */
+static tenon_status make_tensor(tn_storage *storage, const tenon_view *view, tenon_tensor **out) {
+    tenon_tensor *tensor = NULL, *copy = NULL;
+    TN_TRY(tn_tensor_over(storage, view, &tensor));
+    if (view->dtype == TENON_BOOL) {
+        tenon_view bytes = *view;
+        bytes.dtype = TENON_UINT8;
+        tenon_status status = tenon_tensor_create(TENON_BOOL, view->rank, view->shape, &copy);
+        if (status == TENON_OK)
+            status = tenon_view_copy(&copy->view, &bytes);
+        tenon_tensor_destroy(&tensor);
+        if (status != TENON_OK) {
+            tenon_tensor_destroy(&copy);
+            return status;
+        }
+        tensor = copy;
+    }
+    *out = tensor;
+    return TENON_OK;
+}
+
 tenon_status tn_pt2_tensor(tn_pt2 *pt2, const char *fqn, bool is_constant, const cJSON *recorded,
                            tenon_tensor **out) {
     const cJSON *config;
@@ -127,11 +148,11 @@ tenon_status tn_pt2_tensor(tn_pt2 *pt2, const char *fqn, bool is_constant, const
     TN_TRY(tn_pt2_read_meta(pt2, tn_json_get(config, "tensor_meta"), fqn, &meta));
     TN_TRY(check_recorded(pt2, fqn, &meta, recorded));
     TN_TRY(check_extent(pt2, fqn, &meta, entry));
-    TN_TRY(tn_pt2_zip_bytes(&pt2->zip, entry, &storage, &data));
+    TN_TRY(tn_pt2_zip_bytes(&pt2->zip, entry, &storage, &data, meta.dtype == TENON_BOOL));
     tenon_view view = tn_view_make(data, meta.dtype, meta.rank, meta.shape);
     memcpy(view.strides, meta.strides, (size_t)meta.rank * sizeof *meta.strides);
     if (tenon_view_numel(&view) > 0)
         view.data = data + meta.offset * (int64_t)tenon_dtype_size(meta.dtype);
-    TN_PT2_TRY(pt2, tn_weights_tensor(storage, &view, out));
+    TN_PT2_TRY(pt2, make_tensor(storage, &view, out));
     return TENON_OK;
 }

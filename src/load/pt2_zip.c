@@ -3,12 +3,16 @@
  * to 4.3.16); where the two disagree, entries are read instead of mapped. */
 #include "load/pt2_zip.h"
 #include "core/fail.h"
-#include "load/map_file.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A deflated byte makes at most 1032 bytes (zlib's technical details). */
 #define INFLATE_MAX 1032
+/* tenon_load_options.max_unpacked_bytes, when it is 0 */
+#define UNPACKED_RATIO 100
+#define UNPACKED_FREE ((int64_t)64 << 20)
 
 /* ---- Where stored bytes lie ---- */
 
@@ -19,31 +23,66 @@ static uint64_t le(const unsigned char *p, int bytes) {
     return value;
 }
 
+/* The end record with its comment, and the 64-bit locator before it. */
+#define TAIL_MAX (20 + 22 + 65535)
+/* Of records that are looked at; those of more are read by libzip alone. */
+#define DIRECTORY_MAX (64 << 20)
+
 typedef struct directory {
-    const unsigned char *file;
-    uint64_t size, start, count;
+    const tn_file *file;
+    unsigned char *records;
+    uint64_t start, size, count; /* where the records lie, and how many bytes and records */
 } directory;
 
-/* Finds the end record, and in archives of more than 4 GB its 64-bit twin. */
-static bool find_directory(directory *d) {
-    if (d->size < 22)
-        return false;
-    uint64_t at = d->size - 22, lowest = d->size > 22 + 65535 ? d->size - 22 - 65535 : 0;
-    while (le(d->file + at, 4) != 0x06054b50) {
-        if (at == lowest)
-            return false;
+/* Finds the end record, and in archives of more than 4 GB its 64-bit twin. `*found` is false where
+ * they are not as they should be. */
+static tenon_status parse_end(directory *d, const unsigned char *tail, uint64_t length,
+                              bool *found) {
+    uint64_t file_size = d->file->size, base = file_size - length, at = length - 22;
+    while (at > 0 && le(tail + at, 4) != 0x06054b50)
         at--;
+    uint64_t end = base + at;
+    *found = le(tail + at, 4) == 0x06054b50;
+    d->count = le(tail + at + 10, 2);
+    d->start = le(tail + at + 16, 4);
+    if (*found && at >= 20 && le(tail + at - 20, 4) == 0x07064b50) {
+        unsigned char twin[56] = {0};
+        end = le(tail + at - 12, 8);
+        if (file_size >= sizeof twin && end <= file_size - sizeof twin)
+            TN_TRY(tn_file_read(d->file, end, twin, sizeof twin));
+        *found = le(twin, 4) == 0x06064b50;
+        d->count = le(twin + 32, 8);
+        d->start = le(twin + 48, 8);
     }
-    d->count = le(d->file + at + 10, 2);
-    d->start = le(d->file + at + 16, 4);
-    if (at >= 20 && le(d->file + at - 20, 4) == 0x07064b50) {
-        uint64_t end64 = le(d->file + at - 12, 8);
-        if (d->size < 56 || end64 > d->size - 56 || le(d->file + end64, 4) != 0x06064b50)
-            return false;
-        d->count = le(d->file + end64 + 32, 8);
-        d->start = le(d->file + end64 + 48, 8);
-    }
-    return true;
+    d->size = d->start <= end ? end - d->start : 0;
+    *found = *found && d->size > 0 && d->size <= DIRECTORY_MAX;
+    return TENON_OK;
+}
+
+/* Reads the records; `records` stays NULL where they cannot be found. */
+static tenon_status read_directory(directory *d) {
+    uint64_t length = d->file->size < TAIL_MAX ? d->file->size : TAIL_MAX;
+    if (length < 22)
+        return TENON_OK;
+    unsigned char *tail = malloc(length);
+    if (!tail)
+        return tn_no_memory();
+    tenon_status status = tn_file_read(d->file, d->file->size - length, tail, length);
+    bool found = false;
+    if (status == TENON_OK)
+        status = parse_end(d, tail, length, &found);
+    free(tail);
+    if (status != TENON_OK || !found)
+        return status;
+    unsigned char *records = malloc(d->size);
+    if (!records)
+        return tn_no_memory();
+    status = tn_file_read(d->file, d->start, records, d->size);
+    if (status == TENON_OK)
+        d->records = records;
+    else
+        free(records);
+    return status;
 }
 
 /* The 64-bit extra field holds, in order, those of these numbers that are all ones in the record.
@@ -71,44 +110,45 @@ static void widen(const unsigned char *extra, uint64_t length, uint64_t *size, u
     }
 }
 
-/* Sets `offset` of the entry that the record at `at` describes, when all agree. Returns the next
- * record, or 0. */
-static uint64_t locate(const directory *d, uint64_t at, tn_pt2_entry *entry,
-                       const char *full_name) {
-    if (d->size < 46 || at > d->size - 46 || le(d->file + at, 4) != 0x02014b50)
-        return 0;
-    const unsigned char *record = d->file + at;
+/* Sets `offset` of the entry that the record at `*at` describes, when all agree, and moves `*at` to
+ * the next record, or to UINT64_MAX. */
+static tenon_status locate(const directory *d, uint64_t *at, tn_pt2_entry *entry,
+                           const char *full_name) {
+    unsigned char header[30];
+    const unsigned char *record = d->records + *at;
+    bool whole = d->size >= 46 && *at <= d->size - 46 && le(record, 4) == 0x02014b50;
+    uint64_t room = whole ? d->size - 46 - *at : 0, before = *at, file_size = d->file->size;
+    *at = UINT64_MAX;
+    if (!whole)
+        return TENON_OK;
     uint64_t name = le(record + 28, 2), extra = le(record + 30, 2), comment = le(record + 32, 2);
     uint64_t packed = le(record + 20, 4), size = le(record + 24, 4), local = le(record + 42, 4);
     uint64_t method = le(record + 10, 2), flags = le(record + 8, 2);
-    if (name + extra + comment > d->size - 46 - at)
-        return 0;
+    if (name + extra + comment > room)
+        return TENON_OK;
     widen(record + 46 + name, extra, &size, &packed, &local);
-    uint64_t next = at + 46 + name + extra + comment;
-    if (!full_name || strlen(full_name) != name || memcmp(record + 46, full_name, name) != 0)
-        return next;
-    if (method != 0 || (flags & 1) || size != packed || size != (uint64_t)entry->size)
-        return next;
-    if (d->size < 30 || local > d->size - 30 || le(d->file + local, 4) != 0x04034b50)
-        return next;
-    uint64_t data = local + 30 + le(d->file + local + 26, 2) + le(d->file + local + 28, 2);
-    if (data <= d->size && size <= d->size - data)
+    *at = before + 46 + name + extra + comment;
+    if (!full_name || strlen(full_name) != name || memcmp(record + 46, full_name, name) != 0 ||
+        method != 0 || (flags & 1) || size != packed || size != (uint64_t)entry->size ||
+        file_size < sizeof header || local > file_size - sizeof header)
+        return TENON_OK;
+    TN_TRY(tn_file_read(d->file, local, header, sizeof header));
+    uint64_t data = local + sizeof header + le(header + 26, 2) + le(header + 28, 2);
+    if (le(header, 4) == 0x04034b50 && data <= file_size && size <= file_size - data)
         entry->offset = (int64_t)data;
-    return next;
+    return TENON_OK;
 }
 
 static tenon_status locate_all(tn_pt2_zip *zip) {
-    TN_TRY(tn_map_file(zip->path, &zip->file));
-    directory d = {zip->file->data, zip->file->size, 0, 0};
-    if (!find_directory(&d) || d.count != (uint64_t)zip->count)
-        return TENON_OK;
-    uint64_t at = d.start;
-    for (int64_t i = 0; i < zip->count; i++) {
-        at = locate(&d, at, &zip->list[i], zip_get_name(zip->zip, (zip_uint64_t)i, ZIP_FL_ENC_RAW));
-        if (at == 0)
-            break;
-    }
-    return TENON_OK;
+    directory d = {.file = &zip->file};
+    TN_TRY(read_directory(&d));
+    uint64_t at = d.records && d.count == (uint64_t)zip->count ? 0 : UINT64_MAX;
+    tenon_status status = TENON_OK;
+    for (int64_t i = 0; i < zip->count && at != UINT64_MAX && status == TENON_OK; i++)
+        status =
+            locate(&d, &at, &zip->list[i], zip_get_name(zip->zip, (zip_uint64_t)i, ZIP_FL_ENC_RAW));
+    free(d.records);
+    return status;
 }
 
 /* ---- The directory ---- */
@@ -171,28 +211,42 @@ static tenon_status list_entries(tn_pt2_zip *zip) {
     return name_entries(zip);
 }
 
-static tenon_status open_zip(tn_pt2_zip *zip) {
-    int error = 0;
-    zip->zip = zip_open(zip->path, ZIP_RDONLY, &error);
-    if (!zip->zip) {
-        zip_error_t e;
-        zip_error_init_with_code(&e, error);
-        bool io = error == ZIP_ER_OPEN || error == ZIP_ER_NOENT || error == ZIP_ER_READ;
-        const char *text = zip_error_strerror(&e);
-        tenon_status status =
-            error == ZIP_ER_MEMORY ? tn_no_memory()
-            : io                   ? tn_fail(TENON_IO, "%s: cannot be read: %s", zip->path, text)
-                 : tn_fail(TENON_INVALID_FILE, "%s: not a whole zip archive: %s", zip->path, text);
-        zip_error_fini(&e);
-        return status;
-    }
-    TN_TRY(list_entries(zip));
-    return locate_all(zip);
+static tenon_status open_failed(const tn_pt2_zip *zip, int error) {
+    zip_error_t e;
+    zip_error_init_with_code(&e, error);
+    const char *text = zip_error_strerror(&e);
+    tenon_status status =
+        error == ZIP_ER_MEMORY ? tn_no_memory()
+        : error == ZIP_ER_OPEN || error == ZIP_ER_READ
+            ? tn_fail(TENON_IO, "%s: cannot be read: %s", zip->path, text)
+            : tn_fail(TENON_INVALID_FILE, "%s: not a whole zip archive: %s", zip->path, text);
+    zip_error_fini(&e);
+    return status;
 }
 
-tenon_status tn_pt2_zip_open(tn_pt2_zip *zip, const char *path) {
+static tenon_status open_zip(tn_pt2_zip *zip, const tenon_load_options *options) {
+    int error = 0;
+    TN_TRY(tn_file_open(&zip->file, zip->path));
+    int fd = dup(zip->file.fd); /* libzip closes it */
+    if (fd < 0)
+        return tn_fail(TENON_IO, "%s: %s", zip->path, strerror(errno));
+    zip->zip = zip_fdopen(fd, 0, &error);
+    if (!zip->zip) {
+        close(fd);
+        return open_failed(zip, error);
+    }
+    TN_TRY(list_entries(zip));
+    TN_TRY(locate_all(zip));
+    zip->room = options->max_unpacked_bytes;
+    if (zip->room == 0 && (!tn_mul((int64_t)zip->file.size, UNPACKED_RATIO, &zip->room) ||
+                           !tn_add(zip->room, UNPACKED_FREE, &zip->room)))
+        zip->room = INT64_MAX;
+    return tn_file_map(&zip->file, options->copy_weights);
+}
+
+tenon_status tn_pt2_zip_open(tn_pt2_zip *zip, const char *path, const tenon_load_options *options) {
     *zip = (tn_pt2_zip){.path = path};
-    tenon_status status = open_zip(zip);
+    tenon_status status = open_zip(zip, options);
     if (status != TENON_OK)
         tn_pt2_zip_close(zip);
     return status;
@@ -201,7 +255,7 @@ tenon_status tn_pt2_zip_open(tn_pt2_zip *zip, const char *path) {
 void tn_pt2_zip_close(tn_pt2_zip *zip) {
     for (int64_t i = 0; zip->list && i < zip->count; i++)
         tn_storage_drop(&zip->list[i].storage);
-    tn_storage_drop(&zip->file);
+    tn_file_close(&zip->file);
     if (zip->zip)
         zip_discard(zip->zip);
     tn_map_free(&zip->entries);
@@ -216,9 +270,9 @@ tn_pt2_entry *tn_pt2_zip_find(const tn_pt2_zip *zip, const char *name) {
 /* ---- Contents ---- */
 
 /* The directory's sizes must be ones that the file's bytes can make. */
-static tenon_status check_sizes(const tn_pt2_zip *zip, const tn_pt2_entry *entry) {
+static tenon_status check_sizes(tn_pt2_zip *zip, const tn_pt2_entry *entry) {
     int64_t most;
-    if (entry->packed_size > (int64_t)zip->file->size)
+    if (entry->packed_size > (int64_t)zip->file.size)
         return tn_fail(TENON_INVALID_FILE,
                        "%s: entry '%s' claims %lld bytes, more than the file has", zip->path,
                        entry->name, (long long)entry->packed_size);
@@ -228,6 +282,14 @@ static tenon_status check_sizes(const tn_pt2_zip *zip, const tn_pt2_entry *entry
         return tn_fail(TENON_INVALID_FILE, "%s: entry '%s' claims %lld bytes from %lld packed ones",
                        zip->path, entry->name, (long long)entry->size,
                        (long long)entry->packed_size);
+    if (entry->size <= entry->packed_size)
+        return TENON_OK;
+    if (entry->size > zip->room)
+        return tn_fail(TENON_LIMIT,
+                       "%s: entry '%s' unpacks to %lld bytes, more than max_unpacked_bytes leaves, "
+                       "%lld",
+                       zip->path, entry->name, (long long)entry->size, (long long)zip->room);
+    zip->room -= entry->size;
     return TENON_OK;
 }
 
@@ -277,9 +339,9 @@ tenon_status tn_pt2_zip_text(tn_pt2_zip *zip, const char *name, int64_t limit, c
 }
 
 tenon_status tn_pt2_zip_bytes(tn_pt2_zip *zip, tn_pt2_entry *entry, tn_storage **storage,
-                              char **data) {
-    if (!entry->storage && entry->offset >= 0 && entry->offset % 8 == 0)
-        entry->storage = tn_storage_share(zip->file);
+                              char **data, bool own) {
+    if (!entry->storage && entry->offset >= 0 && entry->offset % 8 == 0 && !own)
+        entry->storage = tn_storage_share(zip->file.bytes);
     if (!entry->storage) {
         tn_storage *copy = NULL;
         TN_TRY(check_sizes(zip, entry));
@@ -292,6 +354,6 @@ tenon_status tn_pt2_zip_bytes(tn_pt2_zip *zip, tn_pt2_entry *entry, tn_storage *
         entry->storage = copy;
     }
     *storage = entry->storage;
-    *data = (char *)entry->storage->data + (entry->storage == zip->file ? entry->offset : 0);
+    *data = (char *)entry->storage->data + (entry->storage == zip->file.bytes ? entry->offset : 0);
     return TENON_OK;
 }

@@ -4,6 +4,8 @@
 
 #include "core/tensor.h"
 #include "core/util.h"
+#include "load/file.h"
+#include <tenon/load.h>
 #include <zip.h>
 
 typedef struct tn_pt2_entry {
@@ -21,11 +23,12 @@ typedef struct tn_pt2_zip {
     tn_map entries; /* names to tn_pt2_entry */
     tn_pt2_entry *list;
     int64_t count;
-    tn_storage *file; /* the mapped file */
+    tn_file file;
+    int64_t room; /* bytes that compressed entries may still become */
 } tn_pt2_zip;
 
 /* All zero is a closed one. `path` must live as long. On failure it is closed again. */
-tenon_status tn_pt2_zip_open(tn_pt2_zip *zip, const char *path);
+tenon_status tn_pt2_zip_open(tn_pt2_zip *zip, const char *path, const tenon_load_options *options);
 void tn_pt2_zip_close(tn_pt2_zip *zip);
 
 /* NULL when there is none of that name. */
@@ -36,10 +39,10 @@ tn_pt2_entry *tn_pt2_zip_find(const tn_pt2_zip *zip, const char *name);
 tenon_status tn_pt2_zip_text(tn_pt2_zip *zip, const char *name, int64_t limit, char **out,
                              size_t *length);
 
-/* The bytes of an entry, in place in the mapped file when they are stored there and aligned.
- * `*data` is in
- * `*storage`, which the zip holds (share it to keep it). */
+/* The bytes of an entry, in place in the mapped file when they are stored there and aligned, unless
+ * memory of their `own` is asked for. `*data` is in `*storage`, which the zip holds (share it to
+ * keep it). */
 tenon_status tn_pt2_zip_bytes(tn_pt2_zip *zip, tn_pt2_entry *entry, tn_storage **storage,
-                              char **data);
+                              char **data, bool own);
 
 #endif

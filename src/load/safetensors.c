@@ -2,7 +2,6 @@
  * header, then the tensors without gaps. */
 #include "core/fail.h"
 #include "load/json.h"
-#include "load/map_file.h"
 #include "load/weights.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -24,53 +23,36 @@ static const struct {
 
 /* ---- Reading ---- */
 
-tenon_status tn_weights_tensor(tn_storage *storage, const tenon_view *view, tenon_tensor **out) {
-    tenon_tensor *tensor = NULL, *copy = NULL;
-    TN_TRY(tn_tensor_over(storage, view, &tensor));
-    if (view->dtype == TENON_BOOL) {
-        tenon_view bytes = *view;
-        bytes.dtype = TENON_UINT8;
-        tenon_status status = tenon_tensor_create(TENON_BOOL, view->rank, view->shape, &copy);
-        if (status == TENON_OK)
-            status = tenon_view_copy(&copy->view, &bytes);
-        tenon_tensor_destroy(&tensor);
-        if (status != TENON_OK) {
-            tenon_tensor_destroy(&copy);
-            return status;
-        }
-        tensor = copy;
-    }
-    *out = tensor;
-    return TENON_OK;
-}
-
 static tenon_status read_header(tn_safetensors *file) {
-    TN_TRY(tn_map_file(file->path, &file->file));
-    const unsigned char *bytes = file->file->data;
-    uint64_t length = 0, size = file->file->size;
-    if (size < 8)
+    unsigned char start[8];
+    uint64_t length = 0, size = file->file.size;
+    if (size < sizeof start)
         return tn_fail(TENON_INVALID_FILE, "%s: %" PRIu64 " bytes are no safetensors file",
                        file->path, size);
+    TN_TRY(tn_file_read(&file->file, 0, start, sizeof start));
     for (int i = 7; i >= 0; i--)
-        length = length << 8 | bytes[i];
-    if (length > HEADER_MAX || length > size - 8)
+        length = length << 8 | start[i];
+    if (length > HEADER_MAX || length > size - sizeof start)
         return tn_fail(TENON_INVALID_FILE,
                        "%s: its header claims %" PRIu64 " bytes, the file has %" PRIu64, file->path,
                        length, size);
     char *text = malloc((size_t)length + 1);
     if (!text)
         return tn_no_memory();
-    memcpy(text, bytes + 8, (size_t)length);
+    tenon_status status = tn_file_read(&file->file, sizeof start, text, (size_t)length);
     text[length] = '\0';
-    tenon_status status = tn_json_parse(file->path, text, (size_t)length, &file->header);
+    if (status == TENON_OK)
+        status = tn_json_parse(file->path, text, (size_t)length, &file->header);
     free(text);
-    file->data = (char *)file->file->data + 8 + length;
-    file->size = (int64_t)(size - 8 - length);
+    file->data_at = (int64_t)(sizeof start + length);
+    file->size = (int64_t)size - file->data_at;
     return status;
 }
 
-static tenon_status read_index(tn_safetensors *file) {
+static tenon_status read_index(tn_safetensors *file, bool copy) {
+    TN_TRY(tn_file_open(&file->file, file->path));
     TN_TRY(read_header(file));
+    TN_TRY(tn_file_map(&file->file, copy));
     if (!cJSON_IsObject(file->header))
         return tn_fail(TENON_INVALID_FILE, "%s: its header is no JSON object", file->path);
     for (const cJSON *item = file->header->child; item; item = item->next) {
@@ -84,9 +66,9 @@ static tenon_status read_index(tn_safetensors *file) {
     return TENON_OK;
 }
 
-tenon_status tn_safetensors_open(tn_safetensors *file, const char *path) {
+tenon_status tn_safetensors_open(tn_safetensors *file, const char *path, bool copy) {
     *file = (tn_safetensors){.path = path};
-    tenon_status status = read_index(file);
+    tenon_status status = read_index(file, copy);
     if (status != TENON_OK)
         tn_safetensors_close(file);
     return status;
@@ -95,7 +77,7 @@ tenon_status tn_safetensors_open(tn_safetensors *file, const char *path) {
 void tn_safetensors_close(tn_safetensors *file) {
     tn_map_free(&file->tensors);
     cJSON_Delete(file->header);
-    tn_storage_drop(&file->file);
+    tn_file_close(&file->file);
     *file = (tn_safetensors){0};
 }
 
@@ -145,14 +127,21 @@ tenon_status tn_safetensors_get(const tn_safetensors *file, const char *name, te
                        (long long)(end - begin));
     }
     tn_contiguous_strides(view.rank, view.shape, view.strides);
-    view.data = file->data + begin;
-    if ((uintptr_t)view.data % (uintptr_t)size == 0)
-        return tn_weights_tensor(file->file, &view, out);
+    view.data = (char *)file->file.bytes->data + file->data_at + begin;
+    if ((uintptr_t)view.data % (uintptr_t)size == 0 && view.dtype != TENON_BOOL)
+        return tn_tensor_over(file->file.bytes, &view, out);
     tenon_tensor *copy = NULL;
     TN_TRY(tenon_tensor_create(view.dtype, view.rank, view.shape, &copy));
-    memcpy(copy->view.data, view.data, (size_t)bytes);
-    *out = copy;
-    return TENON_OK;
+    unsigned char *to = copy->view.data;
+    tenon_status status =
+        tn_file_read(&file->file, (size_t)(file->data_at + begin), to, (size_t)bytes);
+    for (int64_t i = 0; i < bytes && view.dtype == TENON_BOOL; i++)
+        to[i] = to[i] != 0;
+    if (status == TENON_OK)
+        *out = copy;
+    else
+        tenon_tensor_destroy(&copy);
+    return status;
 }
 
 /* ---- Writing ---- */

@@ -1,27 +1,23 @@
-/* Weights in files: tensors over mapped bytes, and the safetensors format. */
+/* The safetensors format. */
 #ifndef TN_WEIGHTS_H
 #define TN_WEIGHTS_H
 
 #include "core/tensor.h"
 #include "core/util.h"
+#include "load/file.h"
 #include <stdio.h>
-
-/* A tensor over part of a storage, whose bytes came from a file: bools that are not 0 or 1 are
- * copied as true. */
-tenon_status tn_weights_tensor(tn_storage *storage, const tenon_view *view, tenon_tensor **out);
 
 typedef struct tn_safetensors {
     const char *path;
-    tn_storage *file;
+    tn_file file;
     struct cJSON *header;
-    tn_map tensors; /* names to cJSON items */
-    char *data;
-    int64_t size; /* of data */
+    tn_map tensors;        /* names to cJSON items */
+    int64_t data_at, size; /* where the tensors' bytes begin, and how many there are */
 } tn_safetensors;
 
-/* All zero is a closed one. `path` must live as long. On failure it is closed again. IO,
- * INVALID_FILE. */
-tenon_status tn_safetensors_open(tn_safetensors *file, const char *path);
+/* All zero is a closed one. `path` must live as long. On failure it is closed again.
+ * `copy`: as tn_file_map. IO, INVALID_FILE. */
+tenon_status tn_safetensors_open(tn_safetensors *file, const char *path, bool copy);
 void tn_safetensors_close(tn_safetensors *file);
 /* The tensor of that name, mapped where its bytes are aligned. */
 tenon_status tn_safetensors_get(const tn_safetensors *file, const char *name, tenon_tensor **out);

@@ -6,7 +6,7 @@
 #include "run/tune_file.h"
 #include "core/fail.h"
 #include "core/replace.h"
-#include "load/map_file.h"
+#include "load/file.h"
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -27,9 +27,9 @@ static const char *text_in(const cJSON *object, const char *name) {
 }
 
 /* The entries of the file's text; NULL, and why: they are not to be had. */
-static cJSON *parse(const tn_storage *text, const char **why) {
-    const char *end = NULL, *last = (const char *)text->data + text->size;
-    cJSON *root = cJSON_ParseWithLengthOpts(text->data, text->size, &end, false), *entries = NULL;
+static cJSON *parse(const char *text, size_t size, const char **why) {
+    const char *end = NULL, *last = text + size;
+    cJSON *root = cJSON_ParseWithLengthOpts(text, size, &end, false), *entries = NULL;
     while (root && end < last && strchr(" \t\r\n", *end) && *end)
         end++;
     const cJSON *version = cJSON_GetObjectItemCaseSensitive(root, "version");
@@ -55,7 +55,8 @@ static cJSON *parse(const tn_storage *text, const char **why) {
 
 /* The entries that the file has now; NULL when memory is out. */
 static cJSON *read_entries(tn_tune_file *file) {
-    tn_storage *text = NULL;
+    char *text = NULL;
+    size_t size = 0;
     const char *why = NULL;
     cJSON *entries = NULL;
     struct stat info;
@@ -67,11 +68,11 @@ static cJSON *read_entries(tn_tune_file *file) {
         why = "it is not a regular file";
     else if (there && info.st_size > MOST_BYTES)
         why = "it is too large";
-    else if (tn_map_file(file->path, &text) != TENON_OK)
+    else if (tn_file_read_all(file->path, &text, &size) != TENON_OK)
         why = tenon_last_error();
     else
-        entries = parse(text, &why);
-    tn_storage_drop(&text);
+        entries = parse(text, size, &why);
+    free(text);
     if (why) {
         file->usable = false;
         tn_log(TENON_LOG_WARN, "choices are neither read from '%s' nor kept there: %s", file->path,
