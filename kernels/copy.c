@@ -151,15 +151,44 @@ static const move_row_fn row_moves[] = {[1] = move_row_uint8_t,
                                         [4] = move_row_uint32_t,
                                         [8] = move_row_uint64_t};
 
+enum { ROWS = 64 };
+
+/* Rows of three elements, the colours of pixels, which the compiler shuffles together in vectors.
+ */
+static void deal_colours(uint16_t *restrict to, const uint16_t *restrict from, int64_t rows) {
+    for (int64_t row = 0; row < rows; row++) {
+        to[3 * row] = from[row];
+        to[3 * row + 1] = from[ROWS + row];
+        to[3 * row + 2] = from[2 * ROWS + row];
+    }
+}
+
+static void convert_colours(char *const *data, const int64_t *inner, const int64_t *outer,
+                            int64_t rows, const conversion *by) {
+    _Alignas(64) char buffer[ROWS * sizeof(int64_t)];
+    _Alignas(64) uint16_t converted[3 * ROWS];
+    for (int64_t row = 0; row < rows; row += ROWS) {
+        int64_t count = rows - row < ROWS ? rows - row : ROWS;
+        for (int64_t i = 0; i < 3; i++) {
+            by->load(buffer, data[1] + row * outer[1] + i * inner[1], by->from_size, count);
+            by->store((char *)(converted + i * ROWS), by->to_size, buffer, count);
+        }
+        deal_colours((uint16_t *)(void *)(data[0] + row * outer[0]), converted, count);
+    }
+}
+
 /* A conversion of a transpose: what is packed in the input is converted in runs, and then dealt to
  * the rows of the output, some rows at a time, which stay in cache until they are whole. */
 static void convert_across(char *const *data, const int64_t *inner, const int64_t *outer, int64_t n,
                            int64_t rows, void *user) {
     const conversion *by = user;
-    enum { ROWS = 64 };
     _Alignas(64) char buffer[ROWS * sizeof(int64_t)], converted[ROWS * sizeof(int64_t)];
     if (outer[1] != by->from_size || rows == 1) {
         convert(data, inner, outer, n, rows, user);
+        return;
+    }
+    if (n == 3 && by->to_size == 2 && inner[0] == 2 && outer[0] == 6) {
+        convert_colours(data, inner, outer, rows, by);
         return;
     }
     for (int64_t row = 0; row < rows; row += ROWS) {

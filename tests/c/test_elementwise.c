@@ -265,6 +265,39 @@ START_TEST(copies_between_any_layouts) {
 }
 END_TEST
 
+/* Pictures of three colours, each in a plane, to pixels of a narrower dtype. */
+START_TEST(colours_become_pixels) {
+    static const tenon_dtype dtypes[] = {TENON_BFLOAT16, TENON_FLOAT16, TENON_INT16};
+    static const int64_t widths[] = {1, 2, 31, 64, 65, 200};
+    for (int s = 0; s < TN_COUNT(widths) * TN_COUNT(dtypes); s++) {
+        tenon_dtype dtype = dtypes[s % TN_COUNT(dtypes)];
+        const int64_t shape[] = {2, 3, 5, widths[s / TN_COUNT(dtypes)]};
+        tenon_view in = tn_view_make(NULL, TENON_FLOAT32, 4, shape);
+        int64_t numel = tenon_view_numel(&in);
+        in.data = malloc((size_t)numel * sizeof(float));
+        for (int64_t i = 0; i < numel; i++)
+            ((float *)in.data)[i] = (float)below(200000) / 13 - 7000;
+        tenon_arg args[2] = {tenon_arg_value(run_constant(graph, &in)), tenon_arg_dtype(dtype)};
+        tenon_node *node = make("aten._to_copy", args, 2);
+        for_each_isa(isa) {
+            tenon_tensor *out = NULL;
+            ck_assert_int_eq(run_node(node, isa, 2, RUN_CHANNELS_LAST, &out), TENON_OK);
+            const tenon_view *view = tenon_tensor_view(out);
+            CHECK(view->strides[1] == 1);
+            for (int64_t i = 0; i < numel; i++) {
+                float x = ((float *)in.data)[i];
+                int16_t want = dtype == TENON_INT16     ? (int16_t)x
+                               : dtype == TENON_FLOAT16 ? (int16_t)tn_float_to_half(x)
+                                                        : (int16_t)tn_float_to_bf16(x);
+                CHECK(*(const int16_t *)(const void *)element(view, i) == want);
+            }
+            tenon_tensor_destroy(&out);
+        }
+        free(in.data);
+    }
+}
+END_TEST
+
 /* Short rows that follow each other, with an operand that all of them share. */
 START_TEST(shared_rows_are_repeated) {
     static const int64_t widths[] = {1, 2, 17, 96, 255, 256, 257, 600};
@@ -387,6 +420,7 @@ int main(void) {
     tcase_add_test(tcase, clamp_upper_bound_wins);
     tcase_add_test(tcase, iteration_visits_each_element_once);
     tcase_add_test(tcase, copies_between_any_layouts);
+    tcase_add_test(tcase, colours_become_pixels);
     tcase_add_test(tcase, shared_rows_are_repeated);
     tcase_add_test(tcase, large_broadcasts_are_exact);
     tcase_add_test(tcase, half_conversions_agree);
