@@ -1,4 +1,5 @@
 #include "partitions/pool.h"
+#include "core/pages.h"
 #include "core/profile.h"
 #include <pthread.h>
 #include <stdint.h>
@@ -64,6 +65,7 @@ void *tn_pool_alloc(size_t size, size_t alignment) {
     }
     if (!block)
         return NULL;
+    tn_pages_large(block, whole);
     header *made = (header *)(void *)(block + room - HEADER);
     /* A block of a larger alignment is as good as another one afterwards. */
     *made = (header){.block = block, .size = rounded, .size_class = size_class};

@@ -1,4 +1,5 @@
 #include "core/kernel.h"
+#include "core/pages.h"
 #include "core/profile.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ void *tn_call_scratch(tn_call *call, size_t size) {
             best->data = NULL;
             return NULL;
         }
+        tn_pages_large(best->data, rounded);
         best->size = rounded;
         tn_profile_memory((int64_t)rounded);
     }

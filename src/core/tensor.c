@@ -1,5 +1,6 @@
 #include "core/tensor.h"
 #include "core/fail.h"
+#include "core/pages.h"
 #include "core/profile.h"
 #include "core/util.h"
 #include <math.h>
@@ -333,6 +334,7 @@ tenon_status tn_storage_alloc(size_t size, tn_storage **out) {
     char *block = size < SIZE_MAX - STORAGE_ALIGN ? calloc(1, size + STORAGE_ALIGN) : NULL;
     if (!block)
         return tn_fail(TENON_OUT_OF_MEMORY, "out of memory: %zu bytes for a tensor", size);
+    tn_pages_large(block, size + STORAGE_ALIGN);
     char *data = block + (STORAGE_ALIGN - (uintptr_t)block % STORAGE_ALIGN) % STORAGE_ALIGN;
     tenon_status status = tn_storage_create(data, size, free, block, out);
     if (status != TENON_OK)

@@ -1,6 +1,7 @@
 /* Contexts: memory, state, and the checks and commits around a run. */
 #include "run/context.h"
 #include "core/fail.h"
+#include "core/pages.h"
 #include "core/profile.h"
 #include "run/offsets.h"
 #include "run/threads.h"
@@ -25,6 +26,7 @@ static tenon_status memory_reserve(tn_memory *memory, int64_t size) {
     memory->data = aligned_alloc(TN_ALIGN, bytes);
     if (!memory->data)
         return tn_no_memory();
+    tn_pages_large(memory->data, bytes);
     memory->size = bytes;
     tn_profile_memory((int64_t)bytes);
     return TENON_OK;

@@ -1,5 +1,6 @@
 /* What the core is built on: expressions, elements, tensors, names, schemas. */
 #include "core/expr.h"
+#include "core/pages.h"
 #include "core/schema.h"
 #include "core/tensor.h"
 #include "suite.h"
@@ -8,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static int symbol(void *user, const char *name) {
     (void)user;
@@ -286,6 +289,44 @@ START_TEST(schemas_parse) {
 }
 END_TEST
 
+/* Whether the mapping that begins at `data` has the flag that asks for large pages. */
+static bool asks_for_large_pages(const void *data) {
+    char line[512], begin[32];
+    bool here = false, found = false;
+    snprintf(begin, sizeof begin, "%lx-", (unsigned long)(uintptr_t)data);
+    FILE *file = fopen("/proc/self/smaps", "r");
+    ck_assert_ptr_nonnull(file);
+    while (fgets(line, sizeof line, file)) {
+        if (strncmp(line, "VmFlags:", 8) != 0)
+            here = here || strncmp(line, begin, strlen(begin)) == 0;
+        else if (here) {
+            found = strstr(line, " hg") != NULL;
+            break;
+        }
+    }
+    fclose(file);
+    return found;
+}
+
+/* Only whole large pages are asked for, and what is in memory stays. */
+START_TEST(large_pages_are_asked_for) {
+    const size_t large = (size_t)1 << 21, size = 4 * large;
+    char *block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert(block != MAP_FAILED);
+    char *whole = block + (large - (uintptr_t)block % large) % large;
+    whole[0] = whole[large - 1] = whole[large] = 7;
+    tn_pages_large(NULL, 0);
+    tn_pages_large(whole + 1, large);
+    ck_assert(!asks_for_large_pages(whole));
+    tn_pages_large(whole - (whole > block), large + 1 + (whole > block));
+    if (access("/sys/kernel/mm/transparent_hugepage", F_OK) == 0)
+        ck_assert(asks_for_large_pages(whole));
+    ck_assert(!asks_for_large_pages(whole + large));
+    ck_assert(whole[0] == 7 && whole[large - 1] == 7 && whole[large] == 7);
+    munmap(block, size);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("core");
     TCase *tests = tcase_create("core");
@@ -301,6 +342,7 @@ int main(void) {
     tcase_add_test(tests, wrapped_tensors_know_their_memory);
     tcase_add_test(tests, views_copy);
     tcase_add_test(tests, maps_keep_names);
+    tcase_add_test(tests, large_pages_are_asked_for);
     tcase_add_test(tests, schemas_parse);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
