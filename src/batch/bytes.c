@@ -12,7 +12,7 @@ tenon_status batch_no_memory(void) {
 }
 
 char *batch_bytes_add(batch_bytes *bytes, size_t size) {
-    if (size > bytes->capacity - bytes->size) {
+    if (!bytes->data || size > bytes->capacity - bytes->size) {
         size_t capacity = bytes->capacity ? bytes->capacity : 4096;
         while (capacity - bytes->size < size) {
             if (capacity > SIZE_MAX / 2) {
@@ -38,7 +38,8 @@ tenon_status batch_bytes_put(batch_bytes *bytes, const void *data, size_t size) 
     char *at = batch_bytes_add(bytes, size);
     if (!at)
         return TENON_OUT_OF_MEMORY;
-    memcpy(at, data, size);
+    if (size > 0)
+        memcpy(at, data, size);
     return TENON_OK;
 }
 
