@@ -389,7 +389,7 @@ tenon_status batch_archive_find(batch_archive *a, const char *name, bool any, ba
     const member *m = &a->members[found];
     if (m->status != TENON_OK)
         return tenon_fail(m->status, "%s", m->why);
-    *out = (batch_array){found, m->view};
+    *out = (batch_array){found, m->name, m->view};
     return TENON_OK;
 }
 

@@ -14,7 +14,8 @@ typedef struct batch_archive batch_archive;
 
 /* An array in it. `view.data` is NULL. */
 typedef struct batch_array {
-    int index; /* for the archive */
+    int index;        /* for the archive */
+    const char *name; /* of the archive; "" in .npy */
     tenon_view view;
 } batch_array;
 

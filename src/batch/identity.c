@@ -126,7 +126,8 @@ tenon_status batch_identity(const batch_job *job, const batch_model *model,
 /* ---- Comparing ---- */
 
 typedef struct comparison {
-    batch_bytes text;
+    batch_bytes *text;
+    const char *where, *other; /* behind the values */
     int count;
 } comparison;
 
@@ -139,15 +140,22 @@ static tenon_status tell(comparison *c, const char *name, const cJSON *before, c
     const char *is = cJSON_IsString(now) ? now->valuestring : now ? "(several)" : "nothing";
     if (c->count++ >= MOST_TOLD)
         return TENON_OK;
-    return batch_bytes_print(&c->text, "\n  %s: %s in the journal, %s now", name, was, is);
+    return batch_bytes_print(c->text, "\n  %s: %s %s, %s %s", name, was, c->where, is, c->other);
+}
+
+static bool is_listed(const char *name, const char *const *list) {
+    for (; list && *list; list++)
+        if (strcmp(name, *list) == 0)
+            return true;
+    return false;
 }
 
 static tenon_status compare(comparison *c, const cJSON *before, const cJSON *now,
-                            const char *except) {
+                            const char *const *except) {
     const cJSON *item;
     cJSON_ArrayForEach(item, now) {
         const cJSON *other = cJSON_GetObjectItemCaseSensitive(before, item->string);
-        if (except && strcmp(item->string, except) == 0)
+        if (is_listed(item->string, except))
             continue;
         if (cJSON_IsObject(item) && cJSON_IsObject(other))
             BATCH_TRY(compare(c, other, item, NULL)); /* inputs in inputs: no deeper than two */
@@ -155,21 +163,32 @@ static tenon_status compare(comparison *c, const cJSON *before, const cJSON *now
             BATCH_TRY(tell(c, item->string, other, item));
     }
     cJSON_ArrayForEach(item, before) {
-        if (!(except && strcmp(item->string, except) == 0) &&
+        if (!is_listed(item->string, except) &&
             !cJSON_GetObjectItemCaseSensitive(now, item->string))
             BATCH_TRY(tell(c, item->string, item, NULL));
     }
     return TENON_OK;
 }
 
+tenon_status batch_identity_differs(const cJSON *a, const cJSON *b, const char *const *except,
+                                    const char *where, const char *other, bool *differs,
+                                    batch_bytes *text) {
+    comparison c = {.where = where, .other = other, .text = text};
+    BATCH_TRY(compare(&c, a, b, except));
+    *differs = c.count > 0;
+    return c.count > MOST_TOLD ? batch_bytes_print(text, "\n  and more") : TENON_OK;
+}
+
 tenon_status batch_identity_compare(const cJSON *journal, const cJSON *now, const char *except) {
-    comparison c = {0};
-    tenon_status status = compare(&c, journal, now, except);
-    if (status == TENON_OK && c.count > 0)
-        status =
-            tenon_fail(TENON_INVALID_ARGUMENT,
-                       "the interrupted job was another one:%s%s\n--overwrite starts anew",
-                       c.text.data ? c.text.data : "", c.count > MOST_TOLD ? "\n  and more" : "");
-    batch_bytes_free(&c.text);
+    const char *const list[] = {except, NULL};
+    batch_bytes text = {0};
+    bool differs;
+    tenon_status status =
+        batch_identity_differs(journal, now, list, "in the journal", "now", &differs, &text);
+    if (status == TENON_OK && differs)
+        status = tenon_fail(TENON_INVALID_ARGUMENT,
+                            "the interrupted job was another one:%s\n--overwrite starts anew",
+                            text.data);
+    batch_bytes_free(&text);
     return status;
 }

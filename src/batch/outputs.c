@@ -14,7 +14,7 @@ static bool ends_with(const char *text, const char *end) {
     return length > tail && strcmp(text + length - tail, end) == 0;
 }
 
-static bool is_array_path(const char *path) {
+bool batch_is_file_path(const char *path) {
     return ends_with(path, ".npy") || ends_with(path, ".safetensors");
 }
 
@@ -56,7 +56,7 @@ static tenon_status add(batch_outputs *o, const batch_job *job, int index, const
 
 static tenon_status add_named(batch_outputs *o, const batch_job *job, const batch_model *m,
                               const batch_pair *pair) {
-    if (!is_array_path(pair->value))
+    if (!batch_is_file_path(pair->value))
         return tenon_fail(TENON_INVALID_ARGUMENT,
                           "--output %s: '%s' ends neither in .npy nor in .safetensors", pair->name,
                           pair->value);
@@ -111,7 +111,7 @@ static tenon_status add_outputs(batch_outputs *o, const batch_job *job, const ba
                               pair->value);
         if (pair->name)
             BATCH_TRY(add_named(o, job, m, pair));
-        else if (!is_array_path(pair->value))
+        else if (!batch_is_file_path(pair->value))
             BATCH_TRY(add_folder(o, job, m, pair->value));
         else if (only_output(m) < 0)
             return tenon_fail(TENON_INVALID_ARGUMENT,
@@ -125,18 +125,23 @@ static tenon_status add_outputs(batch_outputs *o, const batch_job *job, const ba
                         : tenon_fail(TENON_INVALID_ARGUMENT, "no output is given: --output PATH");
 }
 
-/* The journal, and bad samples where no file was named for them, go beside the first output, or
- * into the folder. */
-static tenon_status beside(const batch_outputs *o, const batch_job *job, const char *name,
-                           char **out) {
+/* The journal, and bad samples where no file was named for them, go beside the first output, whose
+ * name tells the shard, or into the folder. */
+static tenon_status beside(const char *file, const char *folder, int shard, int shards,
+                           const char *name, char **out) {
     char *path = NULL;
-    int length = o->folder ? asprintf(&path, "%s/batch.%s", o->folder, name)
-                           : asprintf(out, "%s.%s", o->items[0].file.path, name);
+    int length =
+        folder ? asprintf(&path, "%s/batch.%s", folder, name) : asprintf(out, "%s.%s", file, name);
     if (length < 0)
         return batch_no_memory();
-    tenon_status status = path ? batch_shard_path(path, job->shard, job->shards, out) : TENON_OK;
+    tenon_status status = path ? batch_shard_path(path, shard, shards, out) : TENON_OK;
     free(path);
     return status;
+}
+
+tenon_status batch_journal_path(const char *file, const char *folder, int shard, int shards,
+                                char **out) {
+    return beside(file, folder, shard, shards, "journal", out);
 }
 
 static tenon_status add_errors(batch_outputs *o, const batch_job *job) {
@@ -146,7 +151,8 @@ static tenon_status add_errors(batch_outputs *o, const batch_job *job) {
                           "--errors: '%s' ends neither in .csv nor in .jsonl", job->errors);
     if (job->errors)
         return add(o, job, -1, job->errors);
-    BATCH_TRY(beside(o, job, "errors.csv", &path));
+    BATCH_TRY(
+        beside(o->items[0].file.path, o->folder, job->shard, job->shards, "errors.csv", &path));
     const batch_job plain = {.shards = 0}; /* the shard is in the name */
     tenon_status status = add(o, &plain, -1, path);
     free(path);
@@ -162,7 +168,8 @@ tenon_status batch_outputs_plan(const batch_job *job, const batch_model *model,
     if (!out->wanted)
         return batch_no_memory();
     BATCH_TRY(add_outputs(out, job, model));
-    BATCH_TRY(beside(out, job, "journal", &out->journal));
+    BATCH_TRY(batch_journal_path(out->items[0].file.path, out->folder, job->shard, job->shards,
+                                 &out->journal));
     return add_errors(out, job);
 }
 

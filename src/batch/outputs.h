@@ -23,6 +23,12 @@ typedef struct batch_outputs {
     batch_bytes bytes; /* of one batch */
 } batch_outputs;
 
+/* The path of a job's journal, beside this first file, or in the folder (NULL: none). */
+tenon_status batch_journal_path(const char *file, const char *folder, int shard, int shards,
+                                char **out);
+/* Whether a path is that of a file, and not of a folder for files. */
+bool batch_is_file_path(const char *path);
+
 /* Finds out which outputs go where. Writes nothing. */
 tenon_status batch_outputs_plan(const batch_job *job, const batch_model *model, batch_outputs *out);
 /* Makes what turns rows into bytes, for the shapes that the pool has. */

@@ -169,12 +169,15 @@ static tenon_status make_pool(run *r) {
 }
 
 static tenon_status start_journal(run *r) {
-    cJSON *line = cJSON_CreateObject(), *facts = cJSON_Duplicate(r->facts, true);
+    cJSON *line = cJSON_CreateObject(), *facts = cJSON_Duplicate(r->facts, true), *headers = NULL;
     bool ok = line && cJSON_AddNumberToObject(line, "journal of tenon batch", 1) &&
               cJSON_AddNumberToObject(line, "instances", tenon_pool_instances(r->pool)) &&
               cJSON_AddNumberToObject(line, "threads", tenon_pool_threads(r->pool)) &&
-              cJSON_AddNumberToObject(line, "first", (double)r->first) && facts &&
+              (headers = cJSON_AddArrayToObject(line, "headers")) != NULL && facts &&
               cJSON_AddItemToObject(line, "job", facts);
+    for (int i = 0; ok && i < r->outputs.count; i++)
+        ok = cJSON_AddItemToArray(
+            headers, cJSON_CreateNumber((double)r->outputs.items[i].sink->header_size));
     if (!ok) {
         cJSON_Delete(line);
         return batch_no_memory();

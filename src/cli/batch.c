@@ -1,6 +1,7 @@
 /* tenon batch */
 #include "cli.h"
 #include <batch/batch.h>
+#include <batch/merge.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,8 @@ typedef struct paths {
 typedef struct batch {
     cli_compile compile;
     paths inputs, outputs;
-    char *batch_text, *instances_text, *shard_text, *checkpoint_text, *on_error, *errors, *json;
+    char *batch_text, *instances_text, *shard_text, *merge_text, *checkpoint_text, *on_error,
+        *errors, *json;
     int resume, overwrite, check_nan, quiet;
     char passes[1024]; /* the options that change passes, as they were given */
     batch_pair dims[MOST_PATHS];
@@ -99,9 +101,22 @@ static int check_numbers(batch *b) {
     return code;
 }
 
+static int check_merge(batch *b) {
+    long long shards = 0;
+    if (b->job.model || b->shard_text || b->inputs.count > 0)
+        return cli_error(CLI_USAGE, "--merge takes --output and nothing of a job; see --help");
+    if (b->outputs.count == 0)
+        return cli_error(CLI_USAGE, "--merge: no output is given: --output PATH");
+    int code = cli_integer("--merge", b->merge_text, 1, 1000000, &shards);
+    b->job.shards = (int)shards;
+    return code;
+}
+
 static int check_options(batch *b) {
     batch_job *job = &b->job;
     int code = cli_compile_check(&b->compile);
+    if (code == CLI_OK && b->merge_text)
+        return check_merge(b);
     if (code == CLI_OK && !job->model)
         code = cli_error(CLI_USAGE, "no model is given; see --help");
     if (code == CLI_OK)
@@ -165,6 +180,8 @@ static void on_signal(int number) {
 }
 
 static int execute(batch *b) {
+    if (b->merge_text)
+        return batch_merge(&b->job) == TENON_OK ? CLI_OK : cli_failed();
     struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
@@ -178,8 +195,8 @@ static int execute(batch *b) {
 static void clean_up(batch *b) {
     free_paths(&b->inputs);
     free_paths(&b->outputs);
-    char *texts[] = {b->batch_text, b->instances_text, b->shard_text, b->checkpoint_text,
-                     b->on_error,   b->errors,         b->json};
+    char *texts[] = {b->batch_text,      b->instances_text, b->shard_text, b->merge_text,
+                     b->checkpoint_text, b->on_error,       b->errors,     b->json};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
     cJSON_Delete(b->facts);
@@ -215,6 +232,7 @@ int cli_batch(int argc, const char **argv) {
         TEXT("errors", errors, "list of bad samples, .csv or .jsonl", "FILE"),
         FLAG("check-nan", check_nan, "samples with NaN in an input or an output are bad"),
         TEXT("shard", shard_text, "do part I of N, from 0 on", "I/N"),
+        TEXT("merge", merge_text, "join the outputs of N shards that are done", "N"),
         TEXT("checkpoint", checkpoint_text, "batches between checkpoints (default: a second's)",
              "N"),
         TEXT("json", json, "write a summary", "FILE"),
