@@ -136,9 +136,9 @@ static size_t header_size(const merge *m, int file) {
     return cJSON_IsNumber(size) && size->valuedouble >= 0 ? (size_t)size->valuedouble : 0;
 }
 
-/* Appends a file from byte `from` on. */
+/* Appends bytes `from` to `end` of a file, which has `size`. */
 static tenon_status append_file(merge *m, batch_file *to, const char *path, int64_t from,
-                                int64_t size) {
+                                int64_t end, int64_t size) {
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -146,8 +146,9 @@ static tenon_status append_file(merge *m, batch_file *to, const char *path, int6
     tenon_status status = TENON_OK;
     if (fstat(fd, &info) != 0 || info.st_size != size)
         status = tenon_fail(TENON_INVALID_FILE, "%s: it is not as its journal tells", path);
-    while (status == TENON_OK && from < size) {
-        ssize_t n = pread(fd, m->piece, PIECE, (off_t)from);
+    while (status == TENON_OK && from < end) {
+        size_t want = end - from < PIECE ? (size_t)(end - from) : PIECE;
+        ssize_t n = pread(fd, m->piece, want, (off_t)from);
         if (n < 0 && errno == EINTR)
             continue;
         status = n > 0 ? batch_file_append(to, m->piece, (size_t)n)
@@ -160,7 +161,8 @@ static tenon_status append_file(merge *m, batch_file *to, const char *path, int6
 }
 
 /* The first shard's header, for all samples. Tables in text say nothing about their length. */
-static tenon_status add_header(merge *m, batch_file *to, const char *first, int file) {
+static tenon_status add_header(merge *m, batch_file *to, const char *first, int64_t first_size,
+                               int file) {
     batch_archive *archive = NULL;
     batch_array array;
     batch_sink *sink = NULL;
@@ -168,7 +170,7 @@ static tenon_status add_header(merge *m, batch_file *to, const char *first, int 
     bool safetensors =
         strlen(first) > 12 && strcmp(first + strlen(first) - 12, ".safetensors") == 0;
     if (!batch_is_file_path(first))
-        return append_file(m, to, first, 0, (int64_t)size);
+        return append_file(m, to, first, 0, (int64_t)size, first_size);
     tenon_status status = batch_archive_open(first, &archive);
     if (status == TENON_OK)
         status = batch_archive_find(archive, "", true, &array);
@@ -198,22 +200,23 @@ static bool is_left_out(const merge *m, int index, const char *path) {
 
 static tenon_status add_shard(merge *m, batch_file *to, int index, int file) {
     char *path = NULL;
+    int64_t size = m->shards[index].journal.state.sizes[file];
     BATCH_TRY(shard_file(m, index, file, &path));
     tenon_status status = TENON_OK;
     if (!is_left_out(m, index, path))
-        status = append_file(m, to, path, (int64_t)header_size(m, file),
-                             m->shards[index].journal.state.sizes[file]);
+        status = append_file(m, to, path, (int64_t)header_size(m, file), size, size);
     free(path);
     return status;
 }
 
 /* The first shard that has the file; NULL: none. The caller frees it. */
-static tenon_status find_first(const merge *m, int file, char **out) {
+static tenon_status find_first(const merge *m, int file, char **out, int64_t *size) {
     for (int i = 0; i < m->count; i++) {
         char *path = NULL;
         BATCH_TRY(shard_file(m, i, file, &path));
         if (!is_left_out(m, i, path)) {
             *out = path;
+            *size = m->shards[i].journal.state.sizes[file];
             return TENON_OK;
         }
         free(path);
@@ -224,7 +227,8 @@ static tenon_status find_first(const merge *m, int file, char **out) {
 
 static tenon_status write_merged(merge *m, batch_file *to, int file) {
     char *first = NULL, *path = NULL;
-    BATCH_TRY(find_first(m, file, &first));
+    int64_t size = 0;
+    BATCH_TRY(find_first(m, file, &first, &size));
     if (!first)
         return TENON_OK;
     tenon_status status = merged_file(m, file, &path);
@@ -235,7 +239,7 @@ static tenon_status write_merged(merge *m, batch_file *to, int file) {
     if (status == TENON_OK)
         status = batch_file_open(to, 0);
     if (status == TENON_OK)
-        status = add_header(m, to, first, file);
+        status = add_header(m, to, first, size, file);
     for (int i = 0; i < m->count && status == TENON_OK; i++)
         status = add_shard(m, to, i, file);
     if (status == TENON_OK)

@@ -71,10 +71,16 @@ static tenon_status refuse_output(const run *r) {
                       r->job->resume ? ", and no journal tells what job it is of" : "");
 }
 
-/* Facts that are known before the pool is made. */
-static tenon_status compare_early(const run *r) {
-    return batch_identity_compare(cJSON_GetObjectItemCaseSensitive(r->journal.job, "job"), r->facts,
-                                  "threads");
+/* Of the threads an option may tell before the pool is made. */
+static tenon_status compare_early(run *r) {
+    int threads = r->job->session.threads;
+    if (threads > 0)
+        BATCH_TRY(batch_fact(r->facts, "threads", "%d", threads));
+    tenon_status status =
+        batch_identity_compare(cJSON_GetObjectItemCaseSensitive(r->journal.job, "job"), r->facts,
+                               threads > 0 ? NULL : "threads");
+    cJSON_DeleteItemFromObjectCaseSensitive(r->facts, "threads");
+    return status;
 }
 
 /* Decides whether this is a new job, one that goes on, or one that has been done. */
