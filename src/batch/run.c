@@ -167,6 +167,8 @@ static tenon_status make_pool(run *r) {
     if (options.instances == 0 && options.threads == 0) {
         options.instances = journal_number(r, "instances");
         options.threads = journal_number(r, "threads");
+        if (options.instances == 0 && r->job->shards == 0)
+            options.hint = TENON_POOL_AUTO; /* shards must agree, and so follow the rule */
     }
     BATCH_TRY(tenon_pool_create(r->model.graph, &session, &options, r->model.inputs,
                                 r->model.input_count, &r->pool));

@@ -78,7 +78,8 @@ static inline bool job_exists(const char *path) {
 
 /* What jobs say to people on standard error would drown the tests' own words. */
 static inline void job_silence(void) {
-    if (!getenv("JOB_LOUD")) ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr));
+    if (!getenv("JOB_LOUD"))
+        ck_assert_ptr_nonnull(freopen("/dev/null", "w", stderr));
 }
 
 #endif

@@ -260,7 +260,7 @@ static void materialize(const char *to) {
     for (int i = 0; i < name_count; i++) {
         if (folder[i] < 0)
             continue;
-        snprintf(path, sizeof path, "%s/%s", to, names[i].name);
+        snprintf(path, sizeof path, "%.500s/%.120s", to, names[i].name);
         test_write(path, files[folder[i]].data, (size_t)files[folder[i]].size);
     }
 }

@@ -1,5 +1,0 @@
-#include "batch_job.h"
-#include "suite.h"
-int main(void) {
-    return 0;
-}
