@@ -650,6 +650,65 @@ START_TEST(models_that_cannot_be_batched_are_refused) {
 }
 END_TEST
 
+/* ---- Many threads ---- */
+
+static void *many_requests(void *user) {
+    producer *p = user;
+    unsigned seed = (unsigned)(p->r->x[0] + 20);
+    for (int i = 0; i < 60; i++) {
+        int kind = (int)(seed + (unsigned)i) % 5, rows = 1 + i % ROWS;
+        run_init(p->r, (int)seed + i);
+        take_rows(p->r, 0, rows);
+        if (kind == 0 && tenon_pool_try_submit(p->pool, &p->r->in, 1, &p->r->out, 1, NULL, NULL,
+                                               &p->r->request) != TENON_OK)
+            continue;
+        if (kind != 0 && tenon_pool_submit(p->pool, &p->r->in, 1, &p->r->out, 1, NULL, NULL,
+                                           &p->r->request) != TENON_OK)
+            return NULL;
+        bool cancelled = kind == 1 && tenon_request_cancel(p->r->request);
+        if (kind == 2)
+            tenon_pool_drain(p->pool);
+        tenon_status status = tenon_request_wait(&p->r->request);
+        if (status != (cancelled ? TENON_CANCELLED : TENON_OK) ||
+            (!cancelled && !right(p->r->x, p->r->y, rows)))
+            return NULL;
+    }
+    return user;
+}
+
+START_TEST(eight_threads_share_a_pool) {
+    enum { THREADS = 8 };
+    const tenon_pool_options options = {.instances = 2,
+                                        .threads = 1,
+                                        .queue = 5,
+                                        .batch = _i ? 4 : 0,
+                                        .batch_wait_us = _i == 2 ? 500 : 0};
+    tenon_view sample = floats(NULL, ROWS, WIDTH);
+    tenon_pool *pool = make_pool(affine, &options, &sample, 1);
+    pthread_t threads[THREADS];
+    producer producers[THREADS];
+    run runs[THREADS];
+    tenon_pool_stats stats;
+    uint64_t finished = 0;
+    for (int i = 0; i < THREADS; i++) {
+        run_init(&runs[i], i);
+        producers[i] = (producer){pool, &runs[i]};
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, many_requests, &producers[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *good = NULL;
+        pthread_join(threads[i], &good);
+        ck_assert_msg(good != NULL, "thread %d", i);
+    }
+    tenon_pool_get_stats(pool, &stats);
+    for (int i = 0; i < TENON_POOL_STATUSES; i++)
+        finished += stats.by_status[i];
+    ck_assert_uint_eq(finished, stats.submitted);
+    ck_assert_uint_eq(stats.submitted + stats.refused, THREADS * 60);
+    tenon_pool_destroy(&pool);
+}
+END_TEST
+
 /* ---- Cores ---- */
 
 static int all_threads(void) {
@@ -854,6 +913,7 @@ int main(void) {
     tcase_add_test(tcase, batches_find_who_is_to_blame);
     tcase_add_loop_test(tcase, inputs_without_batch_keep_the_samples_value, 0, 2);
     tcase_add_loop_test(tcase, models_that_cannot_be_batched_are_refused, 0, 4);
+    tcase_add_loop_test(tcase, eight_threads_share_a_pool, 0, 3);
     tcase_add_loop_test(tcase, auto_keeps_the_best_split, 0, 2);
     tcase_add_loop_test(tcase, instances_are_pinned, 0, 2);
     tcase_add_test(tcase, nodes_have_their_own_weights);
