@@ -16,7 +16,7 @@ from bench.zoo import arguments, suite
 
 from . import report
 from .compare import Comparison
-from .engines import ENGINES, forms, parse_label
+from .engines import ASYNCHRONOUS, ENGINES, forms, parse_label
 from .library import Library
 from .measure import ROOT
 
@@ -169,15 +169,21 @@ def parse():
         "--peers",
         type=labels,
         metavar="ENGINE,...",
-        default=list(ENGINES),
         help="engines to compare, each with a precision of its own where one is given, as in "
-        "tenon:fp32, and Tenon without some of its passes, as in tenon-winograd (default: all)",
+        "tenon:fp32, and Tenon without some of its passes, as in tenon-winograd (default: all that can)",
     )
     parser.add_argument(
         "--baseline",
         metavar="ENGINE",
-        default="jit_ofi",
-        help="the engine that the others' speeds are given against (default: %(default)s)",
+        help="the engine that the others' speeds are given against (default: jit_ofi; with "
+        "--throughput onnxruntime)",
+    )
+    parser.add_argument(
+        "--throughput",
+        action="store_true",
+        help="several runs at once: Tenon's pool with its best split, OpenVINO's asynchronous "
+        "requests with its throughput hint, as many ONNX Runtime sessions as are best; times are "
+        "those between two results",
     )
     parser.add_argument(
         "--precision", type=precisions, default=["fp32"], help="fp32 (default), bf16"
@@ -217,6 +223,8 @@ def parse():
     parser.add_argument("--library", type=Path, help="libtenon.so (default: the newest built one)")
     options = parser.parse_args()
     options.library = options.library or find_library()
+    options.peers = options.peers or list(ASYNCHRONOUS if options.throughput else ENGINES)
+    options.baseline = options.baseline or ("onnxruntime" if options.throughput else "jit_ofi")
     check_tenon(parser, options)
     available = sorted(os.sched_getaffinity(0))
     options.threads = options.threads or len(available)
@@ -233,7 +241,9 @@ def run_model(options, name, batch, precision, log):
     suite.write(options.folder, options.suite, [entry])
     library = str(options.library.resolve()) if options.library else None
     folder = options.folder.resolve()
-    with Comparison(folder, entry, options.peers, options.cores, precision, library, log) as one:
+    with Comparison(
+        folder, entry, options.peers, options.cores, precision, library, log, options.throughput
+    ) as one:
         one.load()
         rounds = one.rounds(options.turn)
         rounds.run(options.seconds, options.rounds, options.most_rounds)

@@ -30,13 +30,18 @@ class Comparison:
     """The workers of one model; a context manager that ends them. `facts` says of each engine how
     it loaded, its error, and why it failed where it did ("failure")."""
 
-    def __init__(self, folder, entry, labels, cores, precision, library, log):
+    def __init__(self, folder, entry, labels, cores, precision, library, log, throughput=False):
         self.folder = Path(folder)
         self.entry = entry
         self.cores = cores
         self.precision = precision
         self.log = log
-        self.setting = {"folder": str(folder), "entry": entry, "library": library}
+        self.setting = {
+            "folder": str(folder),
+            "entry": entry,
+            "library": library,
+            "throughput": throughput,
+        }
         self.workers = {}
         self.facts = {label: {} for label in labels}
 

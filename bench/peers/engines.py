@@ -5,6 +5,8 @@ An engine is given an entry of suite.json (see bench/zoo). Engines import what t
 a process holds one engine and nothing of the others.
 """
 
+import threading
+import time
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -12,15 +14,19 @@ from typing import NamedTuple
 
 class Setting:
     """What all engines are given: the suite's folder and entry, the threads, the precision, where
-    libtenon is, and the passes that it leaves out."""
+    libtenon is, the passes that it leaves out, and whether throughput counts: the function that
+    they give then has a `burst(n)`, which runs the model n times, several at once."""
 
-    def __init__(self, folder, entry, threads, precision, library, without=()):
+    def __init__(
+        self, folder, entry, threads, precision, library, without=(), throughput=False
+    ):
         self.folder = Path(folder)
         self.entry = entry
         self.threads = threads
         self.precision = precision
         self.library = library
         self.without = without
+        self.throughput = throughput
 
     def file(self, form):
         if f"{form}_error" in self.entry:
@@ -35,6 +41,8 @@ class Setting:
 
 def _torch(setting):
     """The module and its inputs, with PyTorch's threads set."""
+    if setting.throughput:
+        raise RuntimeError("it runs one at a time")
     warnings.filterwarnings("ignore")
     import torch
 
@@ -112,48 +120,108 @@ def inductor(setting):
     return _torch_runner(torch, setting, torch.compile(model), inputs)
 
 
-def onnxruntime(setting):
-    """ONNX Runtime on the CPU"""
+def _onnxruntime_session(setting, threads):
     import onnxruntime as ort
 
-    if setting.precision == "bf16":
-        raise RuntimeError("it has no bfloat16 on CPUs")
     options = ort.SessionOptions()
-    options.intra_op_num_threads = setting.threads
+    options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    session = ort.InferenceSession(
+    return ort.InferenceSession(
         str(setting.file("onnx")), options, providers=["CPUExecutionProvider"]
     )
-    feeds = setting.inputs()
+
+
+def _run_split(sessions, feeds, count):
+    """Runs them, a Python thread for each session, as many times in all."""
+    left = iter(range(count))
+
+    def work(session):
+        for _ in left:
+            session.run(None, feeds)
+
+    threads = [threading.Thread(target=work, args=(session,)) for session in sessions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def _best_split(setting, feeds):
+    """Sessions that share the threads: as many as run the most in about a second."""
+    best, best_rate = None, 0.0
+    for count in range(1, setting.threads + 1):
+        if setting.threads % count:
+            continue
+        sessions = [
+            _onnxruntime_session(setting, setting.threads // count) for _ in range(count)
+        ]
+        _run_split(sessions, feeds, 2 * count)
+        done, begin = 0, time.perf_counter()
+        while time.perf_counter() - begin < 1:
+            _run_split(sessions, feeds, 4 * count)
+            done += 4 * count
+        rate = done / (time.perf_counter() - begin)
+        if rate > best_rate:
+            best, best_rate = sessions, rate
+    return best
+
+
+def onnxruntime(setting):
+    """ONNX Runtime on the CPU"""
+    if setting.precision == "bf16":
+        raise RuntimeError("it has no bfloat16 on CPUs")
+    session = _onnxruntime_session(setting, setting.threads)
     names = [i.name for i in session.get_inputs()]
-    feeds = dict(zip(names, feeds, strict=True))
-    return lambda: session.run(None, feeds)[0]
+    feeds = dict(zip(names, setting.inputs(), strict=True))
+
+    def run():
+        return session.run(None, feeds)[0]
+
+    if setting.throughput:
+        sessions = _best_split(setting, feeds)
+        run.burst = lambda count: _run_split(sessions, feeds, count)
+    return run
 
 
 def openvino(setting):
-    """OpenVINO on the CPU, for latency"""
+    """OpenVINO on the CPU"""
     import openvino as ov
 
     core = ov.Core()
     options = {
         "INFERENCE_NUM_THREADS": setting.threads,
-        "NUM_STREAMS": 1,
-        "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_PRECISION_HINT": {"fp32": "f32", "bf16": "bf16"}[setting.precision],
+        "PERFORMANCE_HINT": "THROUGHPUT" if setting.throughput else "LATENCY",
     }
+    if not setting.throughput:
+        options["NUM_STREAMS"] = 1
     model = core.compile_model(str(setting.file("onnx")), "CPU", options)
     request = model.create_infer_request()
     feeds = dict(enumerate(setting.inputs()))
-    return lambda: request.infer(feeds, share_inputs=True, share_outputs=True)[0]
+
+    def run():
+        return request.infer(feeds, share_inputs=True, share_outputs=True)[0]
+
+    if setting.throughput:
+        queue = ov.AsyncInferQueue(model)  # as many requests as it finds best
+
+        def burst(count):
+            for _ in range(count):
+                queue.start_async(feeds, share_inputs=True)
+            queue.wait_all()
+
+        run.burst = burst
+    return run
 
 
 def tenon(setting):
     """Tenon, through its C API"""
-    from bench.peers.library import Library, Model
+    from bench.peers.library import Library, Model, Pool
 
     file = setting.file("file")
+    kind = Pool if setting.throughput else Model
     library = Library(setting.library)
-    model = Model(library, file, setting.threads, setting.precision, setting.without)
+    model = kind(library, file, setting.threads, setting.precision, setting.without)
     return model.runner(setting.inputs())
 
 
@@ -167,6 +235,10 @@ ENGINES = {
     "openvino": openvino,
     "tenon": tenon,
 }
+
+
+# Those that can run several at once.
+ASYNCHRONOUS = ("onnxruntime", "openvino", "tenon")
 
 
 class Variant(NamedTuple):

@@ -33,6 +33,20 @@ class Options(ctypes.Structure):
     ]
 
 
+class PoolOptions(ctypes.Structure):
+    """The head of tenon_pool_options, likewise."""
+
+    _fields_ = [
+        ("hint", c_int),
+        ("instances", c_int),
+        ("threads", c_int),
+        ("rest", ctypes.c_char * 1024),
+    ]
+
+
+POOL_AUTO = 2
+
+
 class Library:
     def __init__(self, path):
         self.c = ctypes.CDLL(str(path))
@@ -43,6 +57,13 @@ class Library:
     def check(self, status):
         if status != 0:
             raise RuntimeError(self.c.tenon_last_error().decode())
+
+    def view(self, array):
+        view = View(array.ctypes.data, self.c.tenon_dtype_from_text(str(array.dtype).encode()))
+        view.rank = array.ndim
+        for d in range(array.ndim):
+            view.shape[d], view.strides[d] = array.shape[d], array.strides[d] // array.itemsize
+        return view
 
     def passes(self, without):
         """The default passes but these."""
@@ -80,20 +101,11 @@ class Model:
         finally:
             c.tenon_session_destroy(byref(session))
 
-    def view(self, array):
-        view = View(
-            array.ctypes.data, self.library.c.tenon_dtype_from_text(str(array.dtype).encode())
-        )
-        view.rank = array.ndim
-        for d in range(array.ndim):
-            view.shape[d], view.strides[d] = array.shape[d], array.strides[d] // array.itemsize
-        return view
-
     def runner(self, arrays):
         """A function that runs the model and gives its first output, in memory that holds until the
         next run."""
         c, check, context = self.library.c, self.library.check, self.context
-        views = (View * len(arrays))(*(self.view(a) for a in arrays))
+        views = (View * len(arrays))(*(self.library.view(a) for a in arrays))
         outputs = (View * self.outputs)()
         count, size = len(arrays), ctypes.sizeof(outputs)
         known = {}  # an array for each place that the context put the output at, usually one
@@ -119,3 +131,52 @@ class Model:
         size = sum((d - 1) * s for d, s in zip(shape, strides)) + dtype.itemsize
         memory = ctypes.cast(view.data, POINTER(ctypes.c_char))
         return np.ndarray(shape, dtype, np.ctypeslib.as_array(memory, (size,)).data, 0, strides)
+
+
+class Pool:
+    """A pool that keeps the split that is best for the arrays."""
+
+    def __init__(self, library, path, threads, precision, without=()):
+        self.library = library
+        self.graph = c_void_p()
+        self.passes = library.passes(without)  # as long as the pool, which compiles by it
+        self.options = Options(
+            threads=threads, precision=PRECISIONS[precision], passes=self.passes
+        )
+        library.check(library.c.tenon_load(str(path).encode(), byref(self.graph)))
+
+    def runner(self, arrays):
+        """As Model's, with a `burst`."""
+        import numpy as np
+
+        c, check, pool = self.library.c, self.library.check, c_void_p()
+        views = (View * len(arrays))(*(self.library.view(a) for a in arrays))
+        choice = PoolOptions(hint=POOL_AUTO)
+        create = (byref(self.options), byref(choice), views, len(arrays), byref(pool))
+        check(c.tenon_pool_create(self.graph, *create))
+        c.tenon_graph_destroy(byref(self.graph))
+        count, first = 0, View()
+        while c.tenon_pool_output(pool, count, byref(first)):
+            count += 1
+        c.tenon_pool_output(pool, 0, byref(first))
+        nothing, wanted, request = (View * count)(), (View * count)(), c_void_p()
+        dtype = np.dtype(c.tenon_dtype_text(first.dtype).decode())
+        output = np.empty(tuple(first.shape[: first.rank]), dtype)
+        wanted[0] = self.library.view(output)
+
+        def submit(outputs, handle):
+            check(c.tenon_pool_submit(pool, views, len(arrays), outputs, count, None, None, handle))
+
+        def run():
+            submit(wanted, byref(request))
+            check(c.tenon_request_wait(byref(request)))
+            return output
+
+        def burst(times):
+            for _ in range(times):
+                submit(nothing, None)
+            c.tenon_pool_drain(pool)
+
+        run.burst = burst
+        run.holds = arrays
+        return run

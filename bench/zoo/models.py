@@ -41,13 +41,15 @@ TRANSFORMERS = ("bert", "distilbert", "gpt2", "llama")
 # What the parity tests run.
 MODELS = TORCHVISION + TIMM + TRANSFORMERS
 # TorchBench's transformers at their published depth, and the tokens that it gives them on CPUs (for
-# some a part of the published length).
+# some a part of the published length); and the sentence encoder all-MiniLM-L6-v2, without its
+# pooling.
 PUBLISHED = {
     "bert_base": 512,
     "distilbert_base": 512,
     "gpt2_base": 256,
     "albert_base": 512,
     "t5_small": 512,
+    "minilm": 128,
 }
 MODES = ("raw", "core")
 
@@ -161,7 +163,7 @@ def _text_model(name):
 
 def _published_model(name):
     """With the configurations that transformers has as defaults, which are those of the published
-    models, but for ALBERT's: its base version is written out."""
+    models, but for ALBERT's base version and MiniLM, which are written out."""
     import_torchvision()
     import transformers
 
@@ -171,6 +173,11 @@ def _published_model(name):
         return TokensModel(transformers.DistilBertForMaskedLM(transformers.DistilBertConfig()))
     if name == "gpt2_base":
         return TokensModel(transformers.GPT2LMHeadModel(transformers.GPT2Config(use_cache=False)))
+    if name == "minilm":
+        config = transformers.BertConfig(
+            hidden_size=384, intermediate_size=1536, num_hidden_layers=6, num_attention_heads=12
+        )
+        return TextModel(transformers.BertModel(config), "last_hidden_state")
     if name == "albert_base":
         config = transformers.AlbertConfig(
             hidden_size=768,
@@ -304,7 +311,7 @@ def inputs(name, batch, size):
     ids = torch.randint(0, vocabulary, (batch, size), generator=generator)
     if name == "t5_small":
         return {"input_ids": ids, "decoder_input_ids": ids.flip(1)}
-    if name in PUBLISHED:
+    if name in PUBLISHED and name != "minilm":
         return {"input_ids": ids}
     mask = torch.ones(batch, size, dtype=torch.int64)
     for row in range(1, batch):

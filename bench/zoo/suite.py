@@ -64,7 +64,9 @@ SHORT_TEXT = {
     "hf_GPT2_2x64": Entry("gpt2"),
 }
 OTHERS = {"llama_small": Entry("llama"), "unet": Entry("unet")}
-ENTRIES = {**VISION, **TEXT, **SHORT_TEXT, **OTHERS}
+# In no suite.
+SINGLE = {"minilm": Entry("minilm", 8)}
+ENTRIES = {**VISION, **TEXT, **SHORT_TEXT, **OTHERS, **SINGLE}
 SUITES = {
     "torchbench": [*VISION, *TEXT, *OTHERS],
     "short": [*VISION, *SHORT_TEXT, "llama_small"],
