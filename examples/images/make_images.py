@@ -115,6 +115,7 @@ def jpeg_kinds(folder, random):
     save("jpeg_small", scene(random, 31, 47), quality=90)
     save("jpeg_tiny", scene(random, 1, 1))
     save("jpeg_thin", scene(random, 3, 700), quality=90)
+    save("jpeg_tall", scene(random, 270, 701), quality=90)
     save("jpeg_flat", scene(random, 900, 5), quality=90)
     save("jpeg_as_resized", scene(random, 256, 341), quality=90)
     save("jpeg_large", scene(random, 2047, 1365), quality=85)

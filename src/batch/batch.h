@@ -6,6 +6,7 @@
 #ifndef BATCH_H
 #define BATCH_H
 
+#include "image.h"
 #include <cjson/cJSON.h>
 #include <tenon/tenon.h>
 
@@ -28,6 +29,13 @@ typedef struct batch_pairs {
     int count;
 } batch_pairs;
 
+/* What a .csv file holds of an output: the best classes of each sample. */
+typedef struct batch_topk {
+    int64_t count;      /* classes for each sample, or all where there are fewer; 0: 5 */
+    const char *labels; /* a file with one in each line, as many as classes; NULL: none */
+    bool softmax;       /* scores are probabilities, and not what the model gives */
+} batch_topk;
+
 /* What was asked for. Zero in a field is the default. */
 typedef struct batch_job {
     const char *model;
@@ -39,6 +47,8 @@ typedef struct batch_job {
     int instances;      /* 0: chosen by measurement */
     int64_t checkpoint; /* batches from one checkpoint to the next; 0: about a second of work */
     int shard, shards;  /* the part of the samples to do; 0 of 0: all */
+    const image_transform *images; /* NULL: image_standard */
+    const batch_topk *topk;        /* NULL: nothing was asked for */
     bool resume, overwrite, skip_bad, check_nan, quiet;
     const char *errors; /* file for bad samples, .csv or .jsonl; NULL: none, or, where these are
                            skipped, beside the output */

@@ -35,6 +35,8 @@ char *batch_bytes_add(batch_bytes *bytes, size_t size) {
 }
 
 tenon_status batch_bytes_put(batch_bytes *bytes, const void *data, size_t size) {
+    if (size == 0)
+        return TENON_OK;
     char *at = batch_bytes_add(bytes, size);
     if (!at)
         return TENON_OUT_OF_MEMORY;

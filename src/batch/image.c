@@ -4,6 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+const image_transform image_standard = {
+    .resize_height = 256,
+    .mean = {0.485f, 0.456f, 0.406f},
+    .std = {0.229f, 0.224f, 0.225f},
+    .max_pixels = IMAGE_MAX_PIXELS,
+};
+
 image_result image_bad(image_rows *rows, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);

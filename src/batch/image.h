@@ -20,6 +20,10 @@ typedef struct image_transform {
     int64_t max_pixels; /* of a file, and of what it is resized to, before the crop */
 } image_transform;
 
+/* Sizes of torchvision's models for ImageNet, with the mean and the standard deviation of that data
+ * set; crop_height and crop_width 0. */
+extern const image_transform image_standard;
+
 /* Pillow warns of files with more pixels. */
 #define IMAGE_MAX_PIXELS 89478485
 #define IMAGE_MAX_EDGE 1000000

@@ -20,7 +20,7 @@ typedef struct jpeg_job {
     jmp_buf leave;
     image_rows *rows;
     image_result result;
-    uint8_t *line;
+    uint8_t *memory, *line;
 } jpeg_job;
 
 static void leave_with(jpeg_job *job, image_result result) {
@@ -74,9 +74,11 @@ static image_result read_rows(jpeg_job *job) {
     image_result result = image_rows_start(job->rows, jpeg->image_width, jpeg->image_height);
     if (result != IMAGE_OK)
         return result;
-    job->line = malloc((size_t)jpeg->image_width * 4);
-    if (!job->line)
+    /* At an odd address: libjpeg-turbo writes around the caches to even ones. */
+    job->memory = malloc(((size_t)jpeg->image_width + 2) * IMAGE_CHANNELS);
+    if (!job->memory)
         return image_no_memory(job->rows);
+    job->line = job->memory + 1;
     jpeg_start_decompress(jpeg);
     while (!image_rows_done(job->rows)) {
         jpeg_read_scanlines(jpeg, &job->line, 1);
@@ -118,7 +120,7 @@ image_result image_jpeg(image_rows *rows, const uint8_t *bytes, size_t size) {
     }
     image_result result = job->result;
     jpeg_destroy_decompress(&job->jpeg);
-    free(job->line);
+    free(job->memory);
     free(job);
     return result;
 }

@@ -90,12 +90,12 @@ static image_result read_image(png_job *job) {
     choose_transforms(job);
     int passes = png_set_interlace_handling(png);
     png_read_update_info(png, job->info);
-    size_t size = (size_t)width * (job->wide_gray ? 2 : 4);
+    size_t size = (size_t)width * (job->wide_gray ? 2 : IMAGE_CHANNELS);
     if (png_get_rowbytes(png, job->info) != size)
         png_error(png, "its rows have an unexpected size");
     int64_t kept = passes > 1 ? height : 1;
-    job->memory = calloc((size_t)kept, size);
-    job->line = malloc((size_t)width * 4);
+    job->memory = calloc(1, (size_t)kept * size + IMAGE_CHANNELS);
+    job->line = malloc(((size_t)width + 1) * IMAGE_CHANNELS);
     if (!job->memory || !job->line)
         return image_no_memory(job->rows);
     for (int pass = 0; pass < passes; pass++) {

@@ -1,18 +1,18 @@
 /* Resize, crop and normalize.
  *
  * The numbers are those of Pillow's Image.resize on RGB, bit by bit (ImagingResample in its
- * Resample.c): each row is resized first and rounded to bytes, and then the columns, both with
- * weights of 22 bits behind the binary point. Where the filter lies and that its weights are
- * divided by their sum is computed in double, as there. Rows come one after another, so each is
- * added to the outputs that see it: memory does not depend on the size of the image, and what the
- * crop throws away is not computed. */
+ * Resample.c): each row is resized first and rounded to bytes, and then the columns, or the other
+ * way round, both with weights of 22 bits behind the binary point. Where the filter lies and that
+ * its weights are divided by their sum is computed in double, as there. Rows come one after
+ * another, so each is added to the outputs that see it: memory does not depend on the size of the
+ * image, and what the crop throws away is not computed. */
 #include "image_rows.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tenon/version.h>
 
 #define WEIGHT_BITS 22
-#define CHANNELS 4 /* of a row: R, G, B and nothing */
 
 /* ---- Places and weights ---- */
 
@@ -74,19 +74,147 @@ static bool make_axis(image_axis *axis, image_filter filter, int64_t in, int64_t
         2 * (int64_t)ceil((filter == IMAGE_BILINEAR ? 1 : 2) * (scale < 1 ? 1 : scale)) + 1;
     axis->first = calloc((size_t)axis->outputs, sizeof *axis->first);
     axis->count = calloc((size_t)axis->outputs, sizeof *axis->count);
+    axis->first_pair = calloc((size_t)axis->outputs, sizeof *axis->first_pair);
     axis->weight = calloc((size_t)(axis->outputs * axis->taps), sizeof *axis->weight);
     double *exact = calloc((size_t)axis->taps, sizeof *exact);
-    bool made = axis->first && axis->count && axis->weight && exact;
+    bool made = axis->first && axis->count && axis->first_pair && axis->weight && exact;
     for (int64_t j = 0; made && j < axis->outputs; j++)
         place(axis, filter, j, exact);
     free(exact);
     return made;
 }
 
+static int64_t even(int64_t n) {
+    return n + n % 2;
+}
+
+/* Windows of one width, moved to the left where they would leave the image. */
+static bool make_pairs(image_axis *axis) {
+    int64_t most = 0;
+    for (int64_t j = 0; j < axis->outputs; j++)
+        most = axis->count[j] > most ? axis->count[j] : most;
+    int64_t width = even(most);
+    axis->pair_count = width / 2;
+    size_t size = (size_t)(axis->outputs * axis->pair_count) * sizeof *axis->pairs;
+    axis->pairs = aligned_alloc(sizeof *axis->pairs, size);
+    if (!axis->pairs)
+        return false;
+    memset(axis->pairs, 0, size);
+    for (int64_t j = 0; j < axis->outputs; j++) {
+        int64_t last = even(axis->in) - width;
+        int64_t first = axis->first[j] < last ? axis->first[j] : last;
+        axis->first_pair[j] = (int32_t)first;
+        for (int64_t t = 0; t < axis->count[j]; t++) {
+            int64_t at = axis->first[j] - first + t;
+            for (int c = 0; c < IMAGE_CHANNELS; c++)
+                axis->pairs[j * axis->pair_count + at / 2][at % 2 * IMAGE_CHANNELS + c] =
+                    axis->weight[j * axis->taps + t];
+        }
+    }
+    return true;
+}
+
 static void free_axis(image_axis *axis) {
+    free(axis->first_pair);
+    free(axis->pairs);
     free(axis->first);
     free(axis->count);
     free(axis->weight);
+}
+
+/* ---- Rows ---- */
+
+typedef int32_t pixel __attribute__((vector_size(IMAGE_CHANNELS * sizeof(int32_t))));
+
+static const int32_t half = 1 << (WEIGHT_BITS - 1);
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Sums for a row, in fixed point. */
+INLINE void resize_pairs(const image_axis *axis, int64_t pair_count, const uint8_t *restrict from,
+                         int32_t *restrict to) {
+    const image_pair *weights = axis->pairs;
+    for (int64_t x = 0; x < axis->outputs; x++, weights += pair_count) {
+        const uint8_t *b = from + (int64_t)axis->first_pair[x] * IMAGE_CHANNELS;
+        image_pair sums = {half, half, half, half};
+        for (int64_t i = 0; i < pair_count; i++, b += 2 * IMAGE_CHANNELS) {
+            image_pair values = {b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]};
+            sums += values * weights[i];
+        }
+        pixel sum = __builtin_shufflevector(sums, sums, 0, 1, 2, 3) +
+                    __builtin_shufflevector(sums, sums, 4, 5, 6, 7);
+        memcpy(to + x * IMAGE_CHANNELS, &sum, sizeof sum);
+    }
+}
+
+/* Loops over a number of pairs that is known are unrolled. */
+INLINE void resize_row(const image_axis *axis, const uint8_t *from, int32_t *to) {
+    switch (axis->pair_count) {
+    case 1:
+        resize_pairs(axis, 1, from, to);
+        break;
+    case 2:
+        resize_pairs(axis, 2, from, to);
+        break;
+    case 3:
+        resize_pairs(axis, 3, from, to);
+        break;
+    default:
+        resize_pairs(axis, axis->pair_count, from, to);
+    }
+}
+
+INLINE void add_row(int32_t *restrict sums, const uint8_t *restrict row, int32_t weight, bool first,
+                    int64_t n) {
+    if (first)
+        for (int64_t i = 0; i < n; i++)
+            sums[i] = half + weight * row[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            sums[i] += weight * row[i];
+}
+
+INLINE void clip_row(const int32_t *restrict sums, uint8_t *restrict row, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        int32_t sum = sums[i] >> WEIGHT_BITS;
+        row[i] = (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+    }
+}
+
+/* All once more for CPUs with AVX2: SSE2 has no product of integers of 32 bits. */
+struct image_functions {
+    void (*resize)(const image_axis *axis, const uint8_t *from, int32_t *to);
+    void (*add)(int32_t *sums, const uint8_t *row, int32_t weight, bool first, int64_t n);
+    void (*clip)(const int32_t *sums, uint8_t *row, int64_t n);
+};
+
+#define FUNCTIONS(suffix, target)                                                                  \
+    target static void resize_##suffix(const image_axis *axis, const uint8_t *from, int32_t *to) { \
+        resize_row(axis, from, to);                                                                \
+    }                                                                                              \
+    target static void add_##suffix(int32_t *sums, const uint8_t *row, int32_t weight, bool first, \
+                                    int64_t n) {                                                   \
+        add_row(sums, row, weight, first, n);                                                      \
+    }                                                                                              \
+    target static void clip_##suffix(const int32_t *sums, uint8_t *row, int64_t n) {               \
+        clip_row(sums, row, n);                                                                    \
+    }                                                                                              \
+    static const image_functions functions_##suffix = {resize_##suffix, add_##suffix, clip_##suffix}
+
+FUNCTIONS(plain, );
+#if defined(__x86_64__)
+FUNCTIONS(avx2, __attribute__((target("avx2"))));
+#endif
+
+/* As the kernels are chosen, so that TENON_MAX_ISA counts here too. */
+static const image_functions *best_functions(void) {
+#if defined(__x86_64__)
+    tenon_build_info info;
+    tenon_get_build_info(&info);
+    if (strcmp(info.kernel_isa, "baseline") != 0)
+        return &functions_avx2;
+#endif
+    return &functions_plain;
 }
 
 /* ---- Start and end ---- */
@@ -138,13 +266,21 @@ image_result image_rows_start(image_rows *rows, int64_t width, int64_t height) {
                          (long long)width, (long long)height, (long long)to_width,
                          (long long)to_height, (long long)t->max_pixels);
     if (!make_axis(&rows->down, t->filter, height, to_height, t->crop_height) ||
-        !make_axis(&rows->across, t->filter, width, to_width, t->crop_width))
+        !make_axis(&rows->across, t->filter, width, to_width, t->crop_width) ||
+        !make_pairs(&rows->across))
         return image_no_memory(rows);
-    size_t length = (size_t)rows->across.outputs * CHANNELS;
-    rows->narrow = malloc(length);
+    /* Pillow 13 does so since the height shrinks by much more. */
+    rows->columns_first = to_height < height && height - to_height > 2 * (width - to_width);
+    size_t narrow = (size_t)rows->across.outputs * IMAGE_CHANNELS;
+    size_t wide = (size_t)width * IMAGE_CHANNELS, length = rows->columns_first ? wide : narrow;
+    rows->length = (int64_t)length;
+    rows->narrow = malloc(narrow);
+    rows->wide = malloc(wide + IMAGE_CHANNELS);
+    rows->fixed = malloc(narrow * sizeof *rows->fixed);
     rows->sums = malloc((size_t)rows->down.outputs * length * sizeof *rows->sums);
-    if (!rows->narrow || !rows->sums)
+    if (!rows->narrow || !rows->wide || !rows->fixed || !rows->sums)
         return image_no_memory(rows);
+    rows->functions = best_functions();
     make_table(rows);
     if (rows->down.start < 0 || rows->across.start < 0 || rows->down.outputs < t->crop_height ||
         rows->across.outputs < t->crop_width)
@@ -156,105 +292,47 @@ void image_rows_free(image_rows *rows) {
     free_axis(&rows->down);
     free_axis(&rows->across);
     free(rows->narrow);
+    free(rows->wide);
     free(rows->sums);
+    free(rows->fixed);
 }
 
 bool image_rows_done(const image_rows *rows) {
     return rows->row >= rows->down.end;
 }
 
-/* ---- Rows ---- */
-
-typedef int32_t vector __attribute__((vector_size(16)));
-
-static inline uint8_t clipped(int32_t sum) {
-    sum >>= WEIGHT_BITS;
-    return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+static void resize_across(image_rows *rows, const uint8_t *pixels) {
+    rows->functions->resize(&rows->across, pixels, rows->fixed);
+    rows->functions->clip(rows->fixed, rows->narrow, rows->across.outputs * IMAGE_CHANNELS);
 }
-
-static inline __attribute__((always_inline)) void
-resize_row(const image_axis *axis, const uint8_t *restrict from, uint8_t *restrict to) {
-    const int32_t half = 1 << (WEIGHT_BITS - 1);
-    for (int64_t x = 0; x < axis->outputs; x++) {
-        const int32_t *weight = axis->weight + x * axis->taps;
-        const uint8_t *pixel = from + (int64_t)axis->first[x] * CHANNELS;
-        vector sum = {half, half, half, half};
-        for (int32_t t = 0; t < axis->count[x]; t++, pixel += CHANNELS) {
-            vector values = {pixel[0], pixel[1], pixel[2], pixel[3]};
-            sum += values * weight[t];
-        }
-        for (int c = 0; c < CHANNELS; c++)
-            to[x * CHANNELS + c] = clipped(sum[c]);
-    }
-}
-
-static inline __attribute__((always_inline)) void add_row(int32_t *restrict sums,
-                                                          const uint8_t *restrict row,
-                                                          int32_t weight, bool first, int64_t n) {
-    const int32_t half = 1 << (WEIGHT_BITS - 1);
-    if (first)
-        for (int64_t i = 0; i < n; i++)
-            sums[i] = half + weight * row[i];
-    else
-        for (int64_t i = 0; i < n; i++)
-            sums[i] += weight * row[i];
-}
-
-/* Both once more for CPUs with AVX2: SSE2 has no product of integers of 32 bits. */
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) static void resize_row_avx2(const image_axis *axis,
-                                                            const uint8_t *from, uint8_t *to) {
-    resize_row(axis, from, to);
-}
-
-__attribute__((target("avx2"))) static void add_row_avx2(int32_t *sums, const uint8_t *row,
-                                                         int32_t weight, bool first, int64_t n) {
-    add_row(sums, row, weight, first, n);
-}
-
-static bool has_avx2(void) {
-    return __builtin_cpu_supports("avx2");
-}
-#else
-#define resize_row_avx2 resize_row
-#define add_row_avx2 add_row
-
-static bool has_avx2(void) {
-    return false;
-}
-#endif
 
 static void finish(image_rows *rows, int64_t j) {
     const image_transform *t = rows->transform;
     int64_t n = rows->across.outputs, plane = t->crop_height * t->crop_width;
     int64_t y = j - (rows->down.start < 0 ? rows->down.start : 0);
     int64_t x = rows->across.start < 0 ? -rows->across.start : 0;
-    const int32_t *sums = rows->sums + j * n * CHANNELS;
     float *to = rows->out + y * t->crop_width + x;
+    uint8_t *row = rows->columns_first ? rows->wide : rows->narrow;
+    rows->functions->clip(rows->sums + j * rows->length, row, rows->length);
+    if (rows->columns_first)
+        resize_across(rows, rows->wide);
     for (int c = 0; c < 3; c++)
         for (int64_t i = 0; i < n; i++)
-            to[c * plane + i] = rows->table[c][clipped(sums[i * CHANNELS + c])];
+            to[c * plane + i] = rows->table[c][rows->narrow[i * IMAGE_CHANNELS + c]];
 }
 
 void image_rows_put(image_rows *rows, const uint8_t *pixels) {
     const image_axis *down = &rows->down;
-    int64_t row = rows->row++, n = rows->across.outputs * CHANNELS;
-    bool avx2 = has_avx2();
+    int64_t row = rows->row++;
     if (row < down->needed || row >= down->end)
         return;
-    if (avx2)
-        resize_row_avx2(&rows->across, pixels, rows->narrow);
-    else
-        resize_row(&rows->across, pixels, rows->narrow);
-    for (int64_t j = rows->low; j < down->outputs && down->first[j] <= row; j++) {
-        int32_t weight = down->weight[j * down->taps + row - down->first[j]];
-        bool first = row == down->first[j];
-        int32_t *sums = rows->sums + j * n;
-        if (avx2)
-            add_row_avx2(sums, rows->narrow, weight, first, n);
-        else
-            add_row(sums, rows->narrow, weight, first, n);
-    }
+    if (!rows->columns_first)
+        resize_across(rows, pixels);
+    for (int64_t j = rows->low; j < down->outputs && down->first[j] <= row; j++)
+        rows->functions->add(rows->sums + j * rows->length,
+                             rows->columns_first ? pixels : rows->narrow,
+                             down->weight[j * down->taps + row - down->first[j]],
+                             row == down->first[j], rows->length);
     while (rows->low < down->outputs && down->first[rows->low] + down->count[rows->low] <= row + 1)
         finish(rows, rows->low++);
 }

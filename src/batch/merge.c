@@ -169,7 +169,7 @@ static tenon_status add_header(merge *m, batch_file *to, const char *first, int6
     size_t size = header_size(m, file);
     bool safetensors =
         strlen(first) > 12 && strcmp(first + strlen(first) - 12, ".safetensors") == 0;
-    if (!batch_is_file_path(first))
+    if (!batch_is_array_path(first))
         return append_file(m, to, first, 0, (int64_t)size, first_size);
     tenon_status status = batch_archive_open(first, &archive);
     if (status == TENON_OK)
@@ -194,7 +194,7 @@ static tenon_status add_header(merge *m, batch_file *to, const char *first, int6
 
 /* A shard without bad samples may have no list of them. */
 static bool is_left_out(const merge *m, int index, const char *path) {
-    return !batch_file_exists(path) && !batch_is_file_path(path) &&
+    return !batch_file_exists(path) && !batch_is_array_path(path) &&
            m->shards[index].journal.state.bad == 0;
 }
 

@@ -1,4 +1,5 @@
 #include "model.h"
+#include "images.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -98,6 +99,22 @@ static tenon_status take_dims(const batch_model *m, const batch_job *job, int64_
     return TENON_OK;
 }
 
+static const image_transform *transform_of(const batch_job *job) {
+    return job->images ? job->images : &image_standard;
+}
+
+static void peek(const batch_job *job, const char *path, const char *name, tenon_view *out) {
+    const image_transform *t = transform_of(job);
+    if (!batch_path_is_images(path)) {
+        batch_source_peek(path, name, out);
+        return;
+    }
+    *out = (tenon_view){.dtype = TENON_FLOAT32,
+                        .rank = 3,
+                        .shape = {3, t->crop_height > 0 ? t->crop_height : IMAGES_CROP,
+                                  t->crop_width > 0 ? t->crop_width : IMAGES_CROP}};
+}
+
 /* Sizes that the model leaves open, but for the batch, are those of the arrays. */
 static void take_sizes(const batch_model *m, const batch_job *job, int64_t *symbols) {
     for (int i = 0; i < m->input_count; i++) {
@@ -109,7 +126,7 @@ static void take_sizes(const batch_model *m, const batch_job *job, int64_t *symb
             open = open || tenon_value_size(tenon_graph_input(m->graph, i), d) < 0;
         if (!is_array(m, i) || !open || strcmp(path, "-") == 0)
             continue;
-        batch_source_peek(path, input_name(m, i), &found);
+        peek(job, path, input_name(m, i), &found);
         int skip = found.rank == rank ? 0 : 1;
         for (int d = 1; d < rank && found.rank == rank - skip; d++) {
             int symbol = symbol_of(m, i, d);
@@ -262,7 +279,14 @@ typedef struct given {
 } given;
 
 static tenon_status open_source(const batch_job *job, given *g) {
-    (void)job;
+    if (batch_path_is_images(g->path)) {
+        if (g->count > 1)
+            return tenon_fail(TENON_INVALID_ARGUMENT,
+                              "--input: images fill one input, and these would fill %d: NAME=PATH "
+                              "says which",
+                              g->count);
+        return batch_source_images(g->path, transform_of(job), g->fields, &g->source);
+    }
     return strcmp(g->path, "-") == 0 ? batch_source_stream(0, g->fields, g->count, &g->source)
                                      : batch_source_files(g->path, g->fields, g->count, &g->source);
 }

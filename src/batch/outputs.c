@@ -1,5 +1,6 @@
 #include "outputs.h"
 #include "disk.h"
+#include "topk.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,8 +15,12 @@ static bool ends_with(const char *text, const char *end) {
     return length > tail && strcmp(text + length - tail, end) == 0;
 }
 
-bool batch_is_file_path(const char *path) {
+bool batch_is_array_path(const char *path) {
     return ends_with(path, ".npy") || ends_with(path, ".safetensors");
+}
+
+bool batch_is_file_path(const char *path) {
+    return batch_is_array_path(path) || ends_with(path, ".csv");
 }
 
 tenon_status batch_shard_path(const char *path, int shard, int shards, char **out) {
@@ -58,8 +63,8 @@ static tenon_status add_named(batch_outputs *o, const batch_job *job, const batc
                               const batch_pair *pair) {
     if (!batch_is_file_path(pair->value))
         return tenon_fail(TENON_INVALID_ARGUMENT,
-                          "--output %s: '%s' ends neither in .npy nor in .safetensors", pair->name,
-                          pair->value);
+                          "--output %s: '%s' does not end in .npy, .safetensors or .csv",
+                          pair->name, pair->value);
     for (int i = 0; i < tenon_graph_output_count(m->graph); i++)
         if (strcmp(output_name(m, i), pair->name) == 0)
             return add(o, job, i, pair->value);
@@ -125,6 +130,16 @@ static tenon_status add_outputs(batch_outputs *o, const batch_job *job, const ba
                         : tenon_fail(TENON_INVALID_ARGUMENT, "no output is given: --output PATH");
 }
 
+static tenon_status check_topk(const batch_outputs *o, const batch_job *job) {
+    bool used = !job->topk;
+    for (int i = 0; i < o->count; i++)
+        used = used || ends_with(o->items[i].file.path, ".csv");
+    return used ? TENON_OK
+                : tenon_fail(TENON_INVALID_ARGUMENT,
+                             "--topk, --labels and --softmax are for outputs in .csv files: "
+                             "--output FILE.csv");
+}
+
 /* The journal, and bad samples where no file was named for them, go beside the first output, whose
  * name tells the shard, or into the folder. */
 static tenon_status beside(const char *file, const char *folder, int shard, int shards,
@@ -168,6 +183,7 @@ tenon_status batch_outputs_plan(const batch_job *job, const batch_model *model,
     if (!out->wanted)
         return batch_no_memory();
     BATCH_TRY(add_outputs(out, job, model));
+    BATCH_TRY(check_topk(out, job));
     BATCH_TRY(batch_journal_path(out->items[0].file.path, out->folder, job->shard, job->shards,
                                  &out->journal));
     return add_errors(out, job);
@@ -177,7 +193,6 @@ tenon_status batch_outputs_plan(const batch_job *job, const batch_model *model,
 
 tenon_status batch_outputs_sinks(batch_outputs *outputs, const batch_job *job,
                                  const batch_model *model, const tenon_pool *pool) {
-    (void)job;
     for (int i = 0; i < outputs->count; i++) {
         batch_output *o = &outputs->items[i];
         tenon_view row;
@@ -194,8 +209,12 @@ tenon_status batch_outputs_sinks(batch_outputs *outputs, const batch_job *job,
                               name);
         row.rank--;
         memmove(row.shape, row.shape + 1, (size_t)row.rank * sizeof *row.shape);
-        BATCH_TRY(ends_with(o->file.path, ".npy") ? batch_sink_npy(name, &row, &o->sink)
-                                                  : batch_sink_safetensors(name, &row, &o->sink));
+        if (ends_with(o->file.path, ".csv"))
+            BATCH_TRY(batch_sink_topk(name, &row, job->topk, &o->sink));
+        else if (ends_with(o->file.path, ".npy"))
+            BATCH_TRY(batch_sink_npy(name, &row, &o->sink));
+        else
+            BATCH_TRY(batch_sink_safetensors(name, &row, &o->sink));
     }
     return TENON_OK;
 }

@@ -28,6 +28,8 @@ tenon_status batch_journal_path(const char *file, const char *folder, int shard,
                                 char **out);
 /* Whether a path is that of a file, and not of a folder for files. */
 bool batch_is_file_path(const char *path);
+/* .npy and .safetensors, and not tables in text. */
+bool batch_is_array_path(const char *path);
 
 /* Finds out which outputs go where. Writes nothing. */
 tenon_status batch_outputs_plan(const batch_job *job, const batch_model *model, batch_outputs *out);

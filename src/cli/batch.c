@@ -1,6 +1,5 @@
 /* tenon batch */
-#include "cli.h"
-#include <batch/batch.h>
+#include "batch_images.h"
 #include <batch/merge.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@ typedef struct paths {
 typedef struct batch {
     cli_compile compile;
     paths inputs, outputs;
+    cli_batch_images images;
     char *batch_text, *instances_text, *shard_text, *merge_text, *checkpoint_text, *on_error,
         *errors, *json;
     int resume, overwrite, check_nan, quiet;
@@ -123,6 +123,8 @@ static int check_options(batch *b) {
         code = check_numbers(b);
     if (code == CLI_OK)
         code = check_shard(b);
+    if (code == CLI_OK)
+        code = cli_batch_images_check(&b->images, job);
     if (code == CLI_OK && b->on_error && strcmp(b->on_error, "fail") != 0 &&
         strcmp(b->on_error, "skip") != 0)
         code = cli_error(CLI_USAGE, "--on-error: '%s' is not fail or skip", b->on_error);
@@ -151,6 +153,9 @@ static int describe(batch *b) {
                   : c->tune    ? "on"
                                : NULL))
         return cli_error(CLI_FAILED, "out of memory");
+    int code = job->topk ? cli_batch_images_facts(&b->images, b->facts) : CLI_OK;
+    if (code != CLI_OK)
+        return code;
     if (c->dims.count > MOST_PATHS)
         return cli_error(CLI_USAGE, "--dim: it is given more than %d times", MOST_PATHS);
     for (int i = 0; i < c->dims.count; i++)
@@ -199,6 +204,7 @@ static void clean_up(batch *b) {
                      b->checkpoint_text, b->on_error,       b->errors,     b->json};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
+    cli_batch_images_free(&b->images);
     cJSON_Delete(b->facts);
     cli_compile_free(&b->compile);
 }
@@ -206,9 +212,11 @@ static void clean_up(batch *b) {
 static const char about[] =
     "Runs MODEL on all samples of its inputs, and writes its outputs in order. Inputs are .npy, "
     ".npz or safetensors files\n"
-    "whose first axis counts the samples, folders of these, or raw records on standard input "
-    "(--input -). An output is a file\n"
-    "ending in .npy or .safetensors; a folder gets NAME.npy for each.\n"
+    "whose first axis counts the samples, folders of these, raw records on standard input "
+    "(--input -), or JPEG and PNG\n"
+    "images: a folder, or a list of paths in a .txt file. An output is a file ending in .npy or "
+    ".safetensors, or in .csv for the\n"
+    "best classes of each sample; a folder gets NAME.npy for each.\n"
     "A job that was interrupted, in whatever way, goes on with --resume, and gives the same bytes. "
     "docs/batch.md has more.\n\n"
     "Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N.";
@@ -237,6 +245,7 @@ int cli_batch(int argc, const char **argv) {
              "N"),
         TEXT("json", json, "write a summary", "FILE"),
         FLAG("quiet", quiet, "show errors only"),
+        CLI_BATCH_IMAGES_OPTIONS(b.images),
         CLI_COMPILE_OPTIONS(b.compile),
         {"help", 'h', POPT_ARG_NONE, NULL, CLI_OPTION_HELP, "this text", NULL},
         POPT_TABLEEND};
