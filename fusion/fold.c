@@ -5,7 +5,7 @@
  *     %s = aten.mul.Tensor(%t, 2)               const %s     new memory, from the op's kernel
  *
  * A result that is larger than both what it is made of and FREE_BYTES is left to the run: expanded
- * zeros would fill the memory.
+ * zeros would fill the memory. So is what goes past the graph's budget.
  */
 #include "core/kernel.h"
 #include "fusion/passes.h"
@@ -52,7 +52,19 @@ static bool fits(const tenon_node *node) {
         size_t size = bytes_of(node->outputs[i]);
         out = out + size < out ? SIZE_MAX : out + size;
     }
-    return out <= in;
+    if (out > in)
+        return false;
+    tn_fold_budget *budget = node->graph->fold;
+    in -= FREE_BYTES;
+    int64_t growth = out > in ? (int64_t)(out - in) : 0;
+    double flops = tn_node_flops(node);
+    if (!budget)
+        return true;
+    if (growth > budget->bytes || flops > budget->flops)
+        return false;
+    budget->bytes -= growth;
+    budget->flops -= flops;
+    return true;
 }
 
 /* ---- Views ---- */

@@ -46,6 +46,21 @@ typedef enum tenon_fpmath {
     TENON_FPMATH_BF16
 } tenon_fpmath;
 
+/* What a model that nobody vouches for may cost; 0 in a field is its default. What goes further is
+ * LIMIT, with a message that names the limit, unless the field says otherwise. Compiling takes time
+ * and memory in proportion to nodes, weights, and these. */
+typedef struct tenon_limits {
+    int64_t nodes;        /* of the graph, before and after passes; 4,194,304 */
+    int64_t elements;     /* of any value; 2^36 */
+    int64_t rank;         /* of any value; TENON_MAX_RANK, which is also the most */
+    int64_t folded_bytes; /* by which constants that passes compute may grow beyond what they are
+                             made of; 32 MiB. What goes further is computed by the runs */
+    double folded_flops;  /* floating-point operations of computing them, likewise; 4e9 */
+    int64_t run_bytes;    /* memory of a run: activations and outputs; 192 MiB, and 64 times weights
+                             and inputs */
+    double run_flops;     /* floating-point operations of a run; no bound */
+} tenon_limits;
+
 typedef struct tenon_session_options {
     int threads; /* OpenMP threads of a run; 0: one for each core that the process may use */
     tenon_backend backend;
@@ -85,6 +100,7 @@ typedef struct tenon_session_options {
      * from -1 to 1, integers 0. */
     const tenon_view *samples;
     int sample_count;
+    tenon_limits limits;
 } tenon_session_options;
 
 typedef struct tenon_session tenon_session;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Elements that "zeros", "random" and the like may make in one text, in bytes. */
-#define GENERATED_MAX ((int64_t)1 << 30)
+#define GENERATED_MAX ((int64_t)64 << 20)
 
 typedef struct parser {
     tn_lexer lex;

@@ -145,10 +145,8 @@ static inline const tn_root *tn_plan_root(const tn_plan *plan, int32_t index, in
  * copies by the end of its first run, and does without the pages from then on. */
 void tn_plan_forget_weights(const tn_plan *plan, int32_t step);
 
-/* ---- cost.c ---- */
+/* ---- moved.c ---- */
 
-/* Floating-point operations of a node whose shapes are known, as tenon_node_info counts them. */
-double tn_node_flops(const tenon_node *node);
 /* Elements of memory that the view names, each once. */
 int64_t tn_view_elements(const tenon_view *view);
 /* Bytes that `node` (NULL: a partition) reads of `value`. */

@@ -5,6 +5,7 @@
 #include "core/profile.h"
 #include "fusion/bf16.h"
 #include "fusion/pipeline.h"
+#include "run/limits.h"
 #include "run/places.h"
 #include "run/threads.h"
 #include "run/tune.h"
@@ -75,6 +76,7 @@ static tenon_status take_options(tenon_session *session, const tenon_session_opt
     if (given)
         *options = *given;
     TN_TRY(check_options(options));
+    TN_TRY(tn_limits_take(&options->limits));
     if (options->isa) {
         if (!tn_isa_from_text(options->isa, &cap))
             return tn_fail(TENON_INVALID_ARGUMENT,
@@ -144,8 +146,14 @@ typedef struct job {
     tenon_session *session;
     tenon_graph *graph; /* in: shapes known; goes to the plan */
     const tenon_view *inputs;
+    tn_fold_budget fold;
     tn_plan *plan;
 } job;
+
+static tn_fold_budget fold_budget(const tenon_session *session) {
+    const tenon_limits *limits = &session->options.limits;
+    return (tn_fold_budget){limits->folded_bytes, limits->folded_flops};
+}
 
 static tenon_status lower_model(void *user) {
     job *j = user;
@@ -200,10 +208,13 @@ tenon_status tenon_session_create(const tenon_graph *graph, const tenon_session_
     pthread_mutex_init(&session->lock, NULL);
     pthread_mutex_init(&session->compile, NULL);
     TN_GOTO(take_options(session, options));
+    TN_GOTO(tn_limits_check_graph(&session->options.limits, graph));
     TN_GOTO(tenon_graph_clone(graph, &session->graph));
-    job j = {.session = session, .graph = session->graph};
+    job j = {.session = session, .graph = session->graph, .fold = fold_budget(session)};
+    j.graph->fold = &j.fold;
     tenon_status lowered = tn_threads_run(session->options.threads, false, lower_model, &j);
     session->graph = j.graph; /* which a pass may have replaced */
+    session->graph->fold = NULL;
     TN_GOTO(lowered);
     tn_graph_drop_constants(session->graph);
     forget_replaced(graph, session->graph);
@@ -317,9 +328,14 @@ static void keep_plan(tenon_session *session, tn_plan *plan) {
 static tenon_status compile(void *user) {
     job *j = user;
     tn_tuner *tuner = j->session->tuner;
+    const tenon_limits *limits = &j->session->options.limits;
+    TN_TRY(tn_limits_check_graph(limits, j->graph));
     j->graph->chooser = tuner ? &tuner->chooser : NULL;
+    j->graph->fold = &j->fold;
     TN_TRY(tn_passes_run(passes_of(j->session), TENON_PASS_SHAPES, &j->graph, j->inputs,
                          j->session->graph->input_count));
+    j->graph->fold = NULL;
+    TN_TRY(tn_limits_check_graph(limits, j->graph));
     if (tuner)
         tn_tune_save(&tuner->file);
     tn_graph_drop_dead(j->graph); /* kernels need memory for what they give */
@@ -343,7 +359,7 @@ static void give_weights(tenon_graph *graph) {
 
 static tenon_status compile_plan(tenon_session *session, const tenon_view *inputs, int input_count,
                                  tn_plan **out) {
-    job j = {.session = session, .inputs = inputs};
+    job j = {.session = session, .inputs = inputs, .fold = fold_budget(session)};
     tn_profile_token token = {0};
     TN_TRY(tn_graph_specialize(session->graph, inputs, input_count, &j.graph));
     if (!session->plan_options.family)
@@ -354,6 +370,11 @@ static tenon_status compile_plan(tenon_session *session, const tenon_view *input
     tn_profile_end(token);
     if (status != TENON_OK) {
         tenon_graph_destroy(&j.graph);
+        return status;
+    }
+    status = tn_limits_check_plan(&session->options.limits, j.plan);
+    if (status != TENON_OK) {
+        tn_plan_drop(&j.plan);
         return status;
     }
     j.plan->session = session;
