@@ -47,8 +47,11 @@ typedef struct batch_job {
     int instances;      /* 0: chosen by measurement */
     int64_t checkpoint; /* batches from one checkpoint to the next; 0: about a second of work */
     int shard, shards;  /* the part of the samples to do; 0 of 0: all */
-    const image_transform *images; /* NULL: image_standard */
-    const batch_topk *topk;        /* NULL: nothing was asked for */
+    const struct batch_ranks *ranks; /* processes that share the job, of which this is one (the
+                                        shard is its own); NULL: none */
+    struct batch_report *report;     /* receives how far this one is; may be NULL without ranks */
+    const image_transform *images;   /* NULL: image_standard */
+    const batch_topk *topk;          /* NULL: nothing was asked for */
     bool resume, overwrite, skip_bad, check_nan, quiet;
     const char *errors; /* file for bad samples, .csv or .jsonl; NULL: none, or, where these are
                            skipped, beside the output */

@@ -6,6 +6,7 @@
 #include "journal.h"
 #include "outputs.h"
 #include "progress.h"
+#include "ranks.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -28,6 +29,7 @@ typedef struct run {
     int64_t first, end; /* the samples of this job's shard; end is -1 when it is not known */
     tenon_pool *pool;
     batch_feed *feed;
+    int64_t started;   /* samples that were done before */
     batch_state state; /* what is done; what of this is safe is in the journal */
     bool disk_failed;
     batch_progress progress;
@@ -301,6 +303,22 @@ static tenon_status take(run *r, batch_slot *slot) {
     return checkpoint_if_due(r);
 }
 
+/* Ranks tell the first one how far they are, and this shows all. */
+static void tell(run *r) {
+    batch_report all, mine = {.samples = r->state.samples,
+                              .start_samples = r->started,
+                              .bad = r->state.bad,
+                              .total = r->end - r->first};
+    if (!r->job->ranks)
+        return;
+    *r->job->report = mine;
+    r->job->ranks->tell(&mine, &all);
+    r->progress.samples = all.samples;
+    r->progress.start_samples = all.start_samples;
+    r->progress.bad = all.bad;
+    r->progress.total = all.total;
+}
+
 static tenon_status work(run *r) {
     bool ended = false;
     tenon_status status = TENON_OK;
@@ -310,6 +328,7 @@ static tenon_status work(run *r) {
             status = take(r, slot);
             batch_feed_release(r->feed);
         }
+        tell(r);
         batch_progress_show(&r->progress);
     }
     return status;
@@ -340,6 +359,7 @@ static tenon_status do_work(run *r, batch_end *end) {
         return finish(r);
     }
     BATCH_TRY(start_feed(r));
+    r->started = r->state.samples;
     batch_progress_start(&r->progress, r->job->quiet, r->state.samples,
                          r->end < 0 ? -1 : r->end - r->first);
     r->checkpoint = batch_clock();
@@ -418,6 +438,7 @@ static tenon_status course(run *r, batch_end *end) {
     BATCH_TRY(prepare(r));
     if (r->finished) {
         r->state = r->journal.state;
+        r->started = r->state.samples;
         return TENON_OK;
     }
     if (r->goes_on)
@@ -441,6 +462,11 @@ batch_end batch_run(const batch_job *job) {
         end = BATCH_FAILURE;
         snprintf(message, sizeof message, "%s", tenon_last_error());
     }
+    if (job->report)
+        *job->report = (batch_report){.samples = r.state.samples,
+                                      .start_samples = r.started,
+                                      .bad = r.state.bad,
+                                      .total = r.end - r.first};
     tell_end(&r, end);
     tenon_status written = write_summary(&r, end, message);
     batch_feed_stop(&r.feed);

@@ -1,6 +1,7 @@
 /* tenon batch */
 #include "batch_images.h"
 #include <batch/merge.h>
+#include <batch/ranks.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,11 +188,14 @@ static void on_signal(int number) {
 static int execute(batch *b) {
     if (b->merge_text)
         return batch_merge(&b->job) == TENON_OK ? CLI_OK : cli_failed();
+    const batch_ranks *ranks = NULL;
+    if (!b->shard_text && batch_ranks_start(&ranks) != TENON_OK)
+        return cli_failed();
     struct sigaction action = {.sa_handler = on_signal};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    batch_end end = batch_run(&b->job);
+    batch_end end = ranks ? batch_run_ranks(&b->job, ranks) : batch_run(&b->job);
     if (end == BATCH_FAILURE)
         return cli_failed();
     return end == BATCH_FINISHED ? CLI_OK : 128 + signal_number;
