@@ -235,7 +235,7 @@ int64_t tn_numel(int rank, const int64_t *shape) {
         else if (!tn_mul(count, shape[d], &count))
             overflow = true;
     }
-    return empty ? 0 : overflow ? -1 : count;
+    return overflow ? -1 : empty ? 0 : count; /* strides of empty ones must be numbers too */
 }
 
 void tn_contiguous_strides(int rank, const int64_t *shape, int64_t *strides) {

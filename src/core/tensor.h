@@ -53,7 +53,7 @@ bool tn_can_cast(tenon_dtype from, tenon_dtype to);
 void tn_contiguous_strides(int rank, const int64_t *shape, int64_t *strides);
 /* The same with dimension 1 fastest (channels-last); rank 3 to 5. */
 void tn_channels_last_strides(int rank, const int64_t *shape, int64_t *strides);
-/* The number of elements, or -1 when it overflows or a size is negative. */
+/* The number of elements; -1: a size is negative, or the sizes other than 0 overflow. */
 int64_t tn_numel(int rank, const int64_t *shape);
 /* A contiguous view. */
 tenon_view tn_view_make(void *data, tenon_dtype dtype, int rank, const int64_t *shape);

@@ -15,6 +15,9 @@ void tn_text_float(tn_text *text, double value, tenon_dtype dtype);
  * behind it. False when there is none. */
 bool tn_parse_float(const char *text, const char **end, double *out);
 
+/* Where the first byte stands that is not UTF-8 (RFC 3629); `length` when all of it is. */
+size_t tn_utf8_end(const char *text, size_t length);
+
 /* Adds the string in double quotes, with \" \\ \n \r \t, and \xHH for other control bytes. */
 void tn_text_quote(tn_text *text, const char *string);
 

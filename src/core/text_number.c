@@ -118,3 +118,32 @@ void tn_text_value_name(tn_text *text, const char *name) {
     else
         tn_text_put(text, name, (size_t)(p - name));
 }
+
+/* ---- UTF-8 ---- */
+
+/* The bytes of the character at `text`, 0 when it is none: RFC 3629, section 4. */
+static size_t utf8_length(const unsigned char *text, size_t left) {
+    unsigned char low = 0x80, high = 0xbf; /* of the second byte */
+    size_t length = text[0] < 0x80                       ? 1
+                    : text[0] >= 0xc2 && text[0] <= 0xdf ? 2
+                    : text[0] >= 0xe0 && text[0] <= 0xef ? 3
+                    : text[0] >= 0xf0 && text[0] <= 0xf4 ? 4
+                                                         : 0;
+    low = text[0] == 0xe0 ? 0xa0 : text[0] == 0xf0 ? 0x90 : low;
+    high = text[0] == 0xed ? 0x9f : text[0] == 0xf4 ? 0x8f : high;
+    if (length > left)
+        return 0;
+    for (size_t i = 1; i < length; i++, low = 0x80, high = 0xbf)
+        if (text[i] < low || text[i] > high)
+            return 0;
+    return length;
+}
+
+size_t tn_utf8_end(const char *text, size_t length) {
+    size_t at = 0, step = 1;
+    while (at < length && step > 0) {
+        step = utf8_length((const unsigned char *)text + at, length - at);
+        at += step;
+    }
+    return at;
+}

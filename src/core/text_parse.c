@@ -217,6 +217,8 @@ static tenon_status read_random(parser *p, const tenon_view *view) {
         high = tn_token_float(&bounds[1]);
         if (!(low <= high) || !(high - low < 1e300))
             return FAIL(p, "random() needs finite bounds in order");
+        if (is_int && !(low >= -0x1p62 && high <= 0x1p62))
+            return FAIL(p, "random() of integers needs bounds within 2**62");
     }
     TN_TRY(tn_lex_expect(&p->lex, ")"));
     fill_random(view, (uint64_t)seed.i, low, high);
@@ -549,6 +551,9 @@ static tenon_status read_statement(parser *p) {
 }
 
 static tenon_status read_graph(parser *p) {
+    size_t length = (size_t)(p->lex.end - p->lex.at), good = tn_utf8_end(p->lex.at, length);
+    if (good < length)
+        return tn_fail(TENON_INVALID_FILE, "%s: not UTF-8 at byte %zu", p->lex.source, good);
     const char *name = NULL;
     if (!tn_lex_accept_word(&p->lex, "graph"))
         return FAIL(p, "a graph starts with 'graph NAME {'");

@@ -18,9 +18,10 @@ static inline bool tn_view_dim(int64_t dim, int rank, int *out) {
 
 enum { TN_MAX_PARTS = 1 << 24 }; /* outputs of one split or unbind */
 
-/* Moves the first element. */
+/* Moves the first element, also of a view without memory, of which only the distances count. */
 static inline void tn_view_shift(tenon_view *view, int64_t elements) {
-    view->data = (char *)view->data + elements * (int64_t)tenon_dtype_size(view->dtype);
+    int64_t bytes = elements * (int64_t)tenon_dtype_size(view->dtype);
+    view->data = (void *)((uintptr_t)view->data + (uintptr_t)bytes);
 }
 
 #endif

@@ -61,6 +61,9 @@ tenon_status tn_json_parse(const char *what, const char *text, size_t length, cJ
     if (strlen(text) != length)
         return tn_fail(TENON_INVALID_FILE, "%s: not JSON: a NUL byte at byte %zu", what,
                        strlen(text));
+    if (tn_utf8_end(text, length) < length)
+        return tn_fail(TENON_INVALID_FILE, "%s: not UTF-8 at byte %zu", what,
+                       tn_utf8_end(text, length));
     size_t count = quote_integers(text, length, NULL);
     if (count > 0) {
         copy = malloc(length + sizeof MARK_JSON * count + 1);

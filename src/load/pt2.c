@@ -271,9 +271,10 @@ static tenon_status add_output(tn_pt2 *pt2, tn_map *used, const char *name, teno
 static tenon_status read_output(tn_pt2 *pt2, tn_map *used, const cJSON *spec, const char *name) {
     tn_scalar scalar;
     tenon_arg value;
-    const cJSON *arg = tn_json_get(spec, "arg");
-    if (tn_json_get(arg, "name")) { /* loss_output */
-        const tenon_arg *known = tn_map_get(&pt2->scope.args, arg->child->valuestring);
+    const cJSON *arg = tn_json_get(spec, "arg"), *loss = tn_json_get(arg, "name");
+    if (loss) { /* loss_output */
+        const char *text = tn_json_string(loss);
+        const tenon_arg *known = text ? tn_map_get(&pt2->scope.args, text) : NULL;
         if (!known)
             return tn_pt2_fail(pt2, TENON_INVALID_FILE, "an output names an unknown value");
         value = *known;

@@ -224,6 +224,21 @@ static tenon_status open_failed(const tn_pt2_zip *zip, int error) {
     return status;
 }
 
+/* Entries that share bytes would make a small file large: a few bytes, which inflate to a thousand
+ * times as many, once for each record that names them. */
+static tenon_status check_room(const tn_pt2_zip *zip) {
+    uint64_t left = zip->file.size;
+    for (int64_t i = 0; i < zip->count; i++) {
+        if ((uint64_t)zip->list[i].packed_size > left)
+            return tn_fail(TENON_INVALID_FILE,
+                           "%s: entry '%s' claims %lld bytes, more than the file has left: its "
+                           "entries overlap, or it was cut off",
+                           zip->path, zip->list[i].name, (long long)zip->list[i].packed_size);
+        left -= (uint64_t)zip->list[i].packed_size;
+    }
+    return TENON_OK;
+}
+
 static tenon_status open_zip(tn_pt2_zip *zip, const tenon_load_options *options) {
     int error = 0;
     TN_TRY(tn_file_open(&zip->file, zip->path));
@@ -237,6 +252,7 @@ static tenon_status open_zip(tn_pt2_zip *zip, const tenon_load_options *options)
     }
     TN_TRY(list_entries(zip));
     TN_TRY(locate_all(zip));
+    TN_TRY(check_room(zip));
     zip->room = options->max_unpacked_bytes;
     if (zip->room == 0 && (!tn_mul((int64_t)zip->file.size, UNPACKED_RATIO, &zip->room) ||
                            !tn_add(zip->room, UNPACKED_FREE, &zip->room)))
@@ -272,10 +288,6 @@ tn_pt2_entry *tn_pt2_zip_find(const tn_pt2_zip *zip, const char *name) {
 /* The directory's sizes must be ones that the file's bytes can make. */
 static tenon_status check_sizes(tn_pt2_zip *zip, const tn_pt2_entry *entry) {
     int64_t most;
-    if (entry->packed_size > (int64_t)zip->file.size)
-        return tn_fail(TENON_INVALID_FILE,
-                       "%s: entry '%s' claims %lld bytes, more than the file has", zip->path,
-                       entry->name, (long long)entry->packed_size);
     if (!tn_mul(entry->packed_size, INFLATE_MAX, &most) || !tn_add(most, 64, &most))
         most = INT64_MAX;
     if (entry->size > most)

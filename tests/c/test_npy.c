@@ -143,6 +143,8 @@ START_TEST(refuses) {
          "needs 4 bytes, the file has 8", 8},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }",
          "overflow", 8},
+        {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 9223372036854775807, 1, 0), }",
+         "overflow", 0},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }",
          "a size is no number", 8},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1), }",
