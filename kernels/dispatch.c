@@ -43,12 +43,20 @@ tn_isa tn_isa_cap(void) {
     return cap;
 }
 
+#if defined(__x86_64__)
+/* Intel's manual, volume 2, CPUID leaf 1; clang before 19 does not know it by name. */
+static bool cpu_has_f16c(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
+}
+#endif
+
 tn_isa tn_isa_detect(void) {
     tn_isa best = TN_ISA_BASELINE, cap = tn_isa_cap();
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-        __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2")) {
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && cpu_has_f16c() &&
+        __builtin_cpu_supports("bmi2")) {
         best = TN_ISA_AVX2;
         if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))

@@ -99,14 +99,14 @@ static void transpose_4_rows(float *to, const float *from, int64_t outer, int64_
     for (; j + 4 <= depth; j += 4) {
         vec4 r0 = *(const vec4 *)(from + j), r1 = *(const vec4 *)(from + outer + j);
         vec4 r2 = *(const vec4 *)(from + 2 * outer + j), r3 = *(const vec4 *)(from + 3 * outer + j);
-        vec4 t0 = __builtin_shuffle(r0, r1, (mask4){0, 4, 1, 5});
-        vec4 t1 = __builtin_shuffle(r2, r3, (mask4){0, 4, 1, 5});
-        vec4 t2 = __builtin_shuffle(r0, r1, (mask4){2, 6, 3, 7});
-        vec4 t3 = __builtin_shuffle(r2, r3, (mask4){2, 6, 3, 7});
-        *(vec4 *)(to + j * width) = __builtin_shuffle(t0, t1, (mask4){0, 1, 4, 5});
-        *(vec4 *)(to + (j + 1) * width) = __builtin_shuffle(t0, t1, (mask4){2, 3, 6, 7});
-        *(vec4 *)(to + (j + 2) * width) = __builtin_shuffle(t2, t3, (mask4){0, 1, 4, 5});
-        *(vec4 *)(to + (j + 3) * width) = __builtin_shuffle(t2, t3, (mask4){2, 3, 6, 7});
+        vec4 t0 = __builtin_shuffle(r0, r1, ((mask4){0, 4, 1, 5}));
+        vec4 t1 = __builtin_shuffle(r2, r3, ((mask4){0, 4, 1, 5}));
+        vec4 t2 = __builtin_shuffle(r0, r1, ((mask4){2, 6, 3, 7}));
+        vec4 t3 = __builtin_shuffle(r2, r3, ((mask4){2, 6, 3, 7}));
+        *(vec4 *)(to + j * width) = __builtin_shuffle(t0, t1, ((mask4){0, 1, 4, 5}));
+        *(vec4 *)(to + (j + 1) * width) = __builtin_shuffle(t0, t1, ((mask4){2, 3, 6, 7}));
+        *(vec4 *)(to + (j + 2) * width) = __builtin_shuffle(t2, t3, ((mask4){0, 1, 4, 5}));
+        *(vec4 *)(to + (j + 3) * width) = __builtin_shuffle(t2, t3, ((mask4){2, 3, 6, 7}));
     }
     for (; j < depth; j++) {
         for (int i = 0; i < 4; i++)

@@ -95,7 +95,8 @@ static bool make_key(keying *k, const int32_t *members, int32_t count, tn_arena 
         int32_t head[] = {(int32_t)op->kind, op->in_count, op->out_count,
                           (int32_t)(op->attrs_end - op->attrs)};
         put(k, head, sizeof head);
-        put(k, k->b->attrs.data + op->attrs, op->attrs_end - op->attrs);
+        if (op->attrs_end > op->attrs)
+            put(k, k->b->attrs.data + op->attrs, op->attrs_end - op->attrs);
         for (int32_t t = 0; t < op->in_count + op->out_count; t++)
             put_tensor(k, op->in[t]);
     }

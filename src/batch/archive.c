@@ -90,6 +90,8 @@ static tenon_status keep_failure(member *m, tenon_status status) {
 /* Bytes of the elements; -1 when they overflow. */
 static int64_t view_bytes(const tenon_view *view) {
     int64_t bytes = (int64_t)tenon_dtype_size(view->dtype);
+    if (tenon_view_numel(view) < 0)
+        return -1;
     for (int d = 0; d < view->rank; d++)
         if (__builtin_mul_overflow(bytes, view->shape[d], &bytes))
             return -1;

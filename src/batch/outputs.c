@@ -106,10 +106,8 @@ static tenon_status add_folder(batch_outputs *o, const batch_job *job, const bat
 }
 
 static tenon_status add_outputs(batch_outputs *o, const batch_job *job, const batch_model *m) {
-    int unnamed = 0;
     for (int i = 0; i < job->outputs.count; i++) {
         const batch_pair *pair = &job->outputs.items[i];
-        unnamed += !pair->name;
         if (!pair->name && job->outputs.count > 1)
             return tenon_fail(TENON_INVALID_ARGUMENT,
                               "--output: with several, each is NAME=PATH; '%s' has no name",

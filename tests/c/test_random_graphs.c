@@ -267,7 +267,7 @@ static long number(const char *name, long other) {
 static void check_graphs(long count, int part) {
     struct rlimit memory;
     ck_assert_int_eq(getrlimit(RLIMIT_AS, &memory), 0);
-    if (MEMORY_GIB && memory.rlim_cur > (rlim_t)MEMORY_GIB << 30) {
+    if (MEMORY_GIB > 0 && memory.rlim_cur > (rlim_t)MEMORY_GIB << 30) {
         /* a compiler that loops must not take the machine with it */
         memory.rlim_cur = (rlim_t)MEMORY_GIB << 30;
         ck_assert_int_eq(setrlimit(RLIMIT_AS, &memory), 0);
