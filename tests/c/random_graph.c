@@ -15,7 +15,13 @@ uint64_t rg_bits(uint64_t *state) {
 }
 
 int rg_int(rg *g, int low, int high) {
-    return low + (int)(rg_bits(&g->state) % (uint64_t)(high - low + 1));
+    uint64_t count = (uint64_t)(high - low + 1), number = 0;
+    if (g->byte_count >= 2) {
+        for (int i = 0; i < (count > 256 ? 2 : 1); i++, g->byte_count--)
+            number = number << 8 | *g->bytes++;
+        return low + (int)(number % count);
+    }
+    return low + (int)(rg_bits(&g->state) % count);
 }
 
 bool rg_chance(rg *g, int percent) {
@@ -537,10 +543,7 @@ static void make_one(rg *g) {
         }
 }
 
-void rg_make(rg *g, uint64_t seed) {
-    char name[48];
-    *g = (rg){.state = seed * 0x2545f4914f6cdd1du + 1};
-    snprintf(name, sizeof name, "seed_%llu", (unsigned long long)seed);
+static void make(rg *g, const char *name) {
     if (tenon_graph_create(name, &g->graph) != TENON_OK)
         abort();
     g->symbolic = rg_chance(g, 15);
@@ -551,4 +554,17 @@ void rg_make(rg *g, uint64_t seed) {
     for (int i = rg_int(g, 1, 7); i > 0; i--)
         make_one(g);
     finish(g);
+}
+
+void rg_make(rg *g, uint64_t seed) {
+    char name[48];
+    *g = (rg){.state = seed * 0x2545f4914f6cdd1du + 1};
+    snprintf(name, sizeof name, "seed_%llu", (unsigned long long)seed);
+    make(g, name);
+}
+
+void rg_make_from(rg *g, const uint8_t *bytes, size_t count) {
+    *g = (rg){.state = 1, .bytes = bytes, .byte_count = count};
+    make(g, "bytes");
+    g->byte_count = 0;
 }

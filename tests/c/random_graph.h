@@ -18,6 +18,8 @@ enum {
 
 typedef struct rg {
     uint64_t state;
+    const uint8_t *bytes; /* choices are made by these first */
+    size_t byte_count;
     tenon_graph *graph;
     tenon_node *node; /* the last that was made */
     bool symbolic;    /* some sizes are RG_BATCH, which rg_symbolic replaces */
@@ -34,6 +36,9 @@ typedef struct rg {
 
 /* Makes a graph of that seed. */
 void rg_make(rg *g, uint64_t seed);
+/* Makes a graph by choices that the bytes make, one or two bytes each; when they are used up,
+ * chance makes them. */
+void rg_make_from(rg *g, const uint8_t *bytes, size_t count);
 /* The same graph with a symbolic batch size: RG_BATCH becomes "s0". NULL when a node cannot be
  * made that way. */
 tenon_graph *rg_symbolic(const tenon_graph *graph);

@@ -47,6 +47,7 @@ typedef struct variant {
     bool symbolic;
     bool outside;               /* the passes run before there is a session */
     bool bfloat16;              /* products are computed in bfloat16 */
+    bool verify;                /* partitions are compared with kernels */
     const char *passes[PASSES]; /* in order, without the pinned ones */
     int count;
 } variant;
@@ -184,6 +185,7 @@ static tenon_status apply(const subject *s, const tenon_graph *graph, const teno
 static tenon_status run(const subject *s, const tenon_graph *graph, const variant *v, result *r) {
     tenon_session_options options = {.backend = v->backend,
                                      .threads = v->threads,
+                                     .verify = v->verify,
                                      .precision =
                                          v->bfloat16 ? TENON_PRECISION_BF16 : TENON_PRECISION_FP32};
     tenon_passes *list = NULL;
