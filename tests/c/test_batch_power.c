@@ -155,6 +155,8 @@ static const batch_disk recording = {disk_open,   disk_write,       disk_truncat
 static void start_recording(void) {
     batch_disk_used = &recording;
     fail_at = -1;
+    for (int i = 0; i < step_count; i++)
+        free(steps[i].data);
     operations = step_count = inode_count = name_count = 0;
 }
 
