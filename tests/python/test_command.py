@@ -31,7 +31,7 @@ def test_version(tenon):
     assert re.search(r"\d+ thread", text)
 
 
-@pytest.mark.parametrize("command", ["run", "info", "explain", "profile", "passes", "ops"])
+@pytest.mark.parametrize("command", ["run", "info", "explain", "profile", "batch", "passes", "ops"])
 def test_help(tenon, command):
     assert f"tenon {command}" in tenon(command, "--help")
     assert f"  {command} " in tenon("--help")
