@@ -8,75 +8,42 @@
 /* A tensor that oneDNN binds: its memory is a literal's, or that of value number `index` of the
  * partition's inputs or outputs. */
 typedef struct port {
+    dnnl_graph_tensor_t tensor;
     dnnl_graph_logical_tensor_t logical;
-    void *fixed;    /* memory that never moves, of a literal or a weight */
+    void *bound;
     int32_t index;  /* -1: a literal */
     int32_t number; /* of the tensor in the builder */
 } port;
 
-/* What one execution at a time uses: tensors, inputs first, with the memory that each points at. */
-typedef struct binding {
-    struct binding *next; /* among those that nobody uses */
-    dnnl_stream_t stream;
-    void **bound;
-    dnnl_graph_tensor_t tensors[];
-} binding;
-
 typedef struct tn_compiled {
     dnnl_graph_compiled_partition_t code;
-    dnnl_engine_t engine;
+    dnnl_stream_t stream;
     port *in, *out;
+    const_dnnl_graph_tensor_t *in_tensors, *out_tensors;
     int32_t in_count, out_count;
     int threads;
-    bool ran, spoilt;     /* spoilt: its first run failed, see tn_engine_spoil */
-    pthread_mutex_t lock; /* of `idle`, and held while the first run packs weights */
-    binding *idle;
+    bool ran, spoilt; /* spoilt: its first run failed, see tn_engine_spoil */
+    /* oneDNN means execution to be safe from several threads; heap corruption has been reported all
+     * the same (uxlfoundation/oneDNN issue 4381), so the executions of one partition take turns. */
+    pthread_mutex_t lock;
 } tn_compiled;
-
-static const port *port_at(const tn_compiled *c, int32_t index) {
-    return index < c->in_count ? &c->in[index] : &c->out[index - c->in_count];
-}
-
-static void binding_free(const tn_compiled *c, binding *b) {
-    for (int32_t i = 0; i < c->in_count + c->out_count; i++) {
-        if (b->tensors[i])
-            dnnl_graph_tensor_destroy(b->tensors[i]);
-    }
-    if (b->stream)
-        dnnl_stream_destroy(b->stream);
-    free(b);
-}
-
-static dnnl_status_t binding_create(const tn_compiled *c, binding **out) {
-    size_t count = (size_t)c->in_count + (size_t)c->out_count;
-    binding *b = calloc(1, sizeof *b + count * (sizeof(dnnl_graph_tensor_t) + sizeof(void *)));
-    if (!b)
-        return dnnl_out_of_memory;
-    b->bound = (void **)(b->tensors + count);
-    dnnl_status_t status = dnnl_stream_create(&b->stream, c->engine, dnnl_stream_default_flags);
-    for (int32_t i = 0; status == dnnl_success && i < (int32_t)count; i++) {
-        const port *p = port_at(c, i);
-        b->bound[i] = p->fixed;
-        status = dnnl_graph_tensor_create(&b->tensors[i], &p->logical, c->engine, p->fixed);
-    }
-    if (status == dnnl_success)
-        *out = b;
-    else
-        binding_free(c, b);
-    return status;
-}
 
 void tn_partition_free(tn_partition *partition) {
     tn_compiled *c = partition->compiled;
     if (!c)
         return;
-    while (c->idle) {
-        binding *b = c->idle;
-        c->idle = b->next;
-        binding_free(c, b);
+    for (int i = 0; i < c->in_count; i++) {
+        if (c->in[i].tensor)
+            dnnl_graph_tensor_destroy(c->in[i].tensor);
+    }
+    for (int i = 0; i < c->out_count; i++) {
+        if (c->out[i].tensor)
+            dnnl_graph_tensor_destroy(c->out[i].tensor);
     }
     if (c->code)
         dnnl_graph_compiled_partition_destroy(c->code);
+    if (c->stream)
+        dnnl_stream_destroy(c->stream);
     pthread_mutex_destroy(&c->lock);
     partition->compiled = NULL;
 }
@@ -124,9 +91,7 @@ static bool make_ports(tn_builder *b, const tn_partition_source *source, size_t 
         port *p = &(*ports)[(*port_count)++];
         p->number = number;
         p->index = t->value ? value_index(*values, value_count, t->value) : -1;
-        p->fixed = t->literal;
-        if (!p->fixed && t->value)
-            p->fixed = b->views[t->value->id].data;
+        p->bound = t->literal;
         dnnl_graph_logical_tensor_init_with_strides(
             &p->logical, found[i].id, t->dtype, t->rank, t->shape, t->strides,
             t->constant ? dnnl_graph_tensor_property_constant
@@ -164,6 +129,21 @@ static tenon_status refused(tn_builder *b, const char *what, dnnl_status_t statu
     tn_refuse(b, TENON_REASON_REFUSED, "oneDNN does not compile it: %s%s", what,
               tn_dnnl_text(status));
     return TENON_BACKEND;
+}
+
+static dnnl_status_t bind(const tn_builder *b, dnnl_engine_t engine, port *ports, int32_t count,
+                          const_dnnl_graph_tensor_t *tensors) {
+    for (int32_t i = 0; i < count; i++) {
+        const tn_lt *t = &b->tensors[ports[i].number];
+        if (!ports[i].bound && t->value)
+            ports[i].bound = b->views[t->value->id].data;
+        dnnl_status_t status =
+            dnnl_graph_tensor_create(&ports[i].tensor, &ports[i].logical, engine, ports[i].bound);
+        if (status != dnnl_success)
+            return status;
+        tensors[i] = ports[i].tensor;
+    }
+    return dnnl_success;
 }
 
 static tenon_status find_inplace(tn_builder *b, tn_partition *out) {
@@ -220,7 +200,6 @@ tenon_status tn_partition_compile(tn_builder *b, const tn_partition_source *sour
     pthread_mutex_init(&c->lock, NULL);
     out->compiled = c;
     c->threads = b->options->threads;
-    c->engine = engine;
     tenon_status status = ports_of(b, source, true, out);
     if (status == TENON_OK)
         status = ports_of(b, source, false, out);
@@ -230,11 +209,13 @@ tenon_status tn_partition_compile(tn_builder *b, const tn_partition_source *sour
     if (b->options->dry_run)
         return TENON_OK;
     size_t ports = (size_t)c->in_count + (size_t)c->out_count;
+    c->in_tensors = tn_arena_array(arena, ports + 1, sizeof *c->in_tensors);
     lists = calloc(ports + 1, sizeof *lists);
-    if (!lists) {
+    if (!c->in_tensors || !lists) {
         status = tn_no_memory();
         goto error;
     }
+    c->out_tensors = c->in_tensors + c->in_count;
     for (int32_t i = 0; i < c->in_count; i++)
         lists[i] = &c->in[i].logical;
     for (int32_t i = 0; i < c->out_count; i++)
@@ -253,7 +234,11 @@ tenon_status tn_partition_compile(tn_builder *b, const tn_partition_source *sour
     } else if (!as_asked(c)) {
         status = refused(b, "it would lay out the result differently: ", dnnl_unimplemented);
     } else {
-        result = binding_create(c, &c->idle);
+        result = dnnl_stream_create(&c->stream, engine, dnnl_stream_default_flags);
+        if (result == dnnl_success)
+            result = bind(b, engine, c->in, c->in_count, c->in_tensors);
+        if (result == dnnl_success)
+            result = bind(b, engine, c->out, c->out_count, c->out_tensors);
         status = result == dnnl_success ? find_inplace(b, out) : refused(b, "", result);
     }
 error:
@@ -263,78 +248,38 @@ error:
     return status;
 }
 
-/* Points tensors at the memory of this run; those of literals, and of weights that stay in place,
- * are right already. */
-static dnnl_status_t rebind(const tn_compiled *c, binding *b, void *const *in, void *const *out) {
-    for (int32_t i = 0; i < c->in_count + c->out_count; i++) {
-        const port *p = port_at(c, i);
-        void *memory = p->index < 0 ? p->fixed : (i < c->in_count ? in : out)[p->index];
-        if (b->bound[i] == memory)
+/* Points ports at the memory of this run; those of literals, and of weights that stay in place, are
+ * right already. */
+static dnnl_status_t rebind(port *ports, int32_t count, void *const *memory) {
+    for (int32_t i = 0; i < count; i++) {
+        if (ports[i].index < 0 || ports[i].bound == memory[ports[i].index])
             continue;
-        b->bound[i] = memory;
-        dnnl_status_t status = dnnl_graph_tensor_set_data_handle(b->tensors[i], memory);
+        ports[i].bound = memory[ports[i].index];
+        dnnl_status_t status = dnnl_graph_tensor_set_data_handle(ports[i].tensor, ports[i].bound);
         if (status != dnnl_success)
             return status;
     }
     return dnnl_success;
 }
 
-static dnnl_status_t run(const tn_compiled *c, binding *b, void *const *in, void *const *out) {
-    dnnl_status_t status = rebind(c, b, in, out);
-    return status != dnnl_success
-               ? status
-               : tn_shim_execute(c->code, b->stream, (size_t)c->in_count,
-                                 (const_dnnl_graph_tensor_t *)b->tensors, (size_t)c->out_count,
-                                 (const_dnnl_graph_tensor_t *)b->tensors + c->in_count, c->threads);
-}
-
-/* The first run packs weights, and so has the partition for itself. */
-static dnnl_status_t run_first(tn_compiled *c, void *const *in, void *const *out) {
-    dnnl_status_t status = run(c, c->idle, in, out);
-    if (status != dnnl_success) {
-        c->spoilt = true;
-        tn_engine_spoil();
-    }
-    c->ran = true;
-    return status;
-}
-
-/* Takes tensors that no other thread uses, and makes some when there are none. */
-static dnnl_status_t take(tn_compiled *c, binding **out) {
-    binding *b = c->idle;
-    if (b)
-        c->idle = b->next;
-    pthread_mutex_unlock(&c->lock);
-    dnnl_status_t status = b ? dnnl_success : binding_create(c, &b);
-    if (status == dnnl_success)
-        *out = b;
-    return status;
-}
-
-static void give_back(tn_compiled *c, binding *b) {
-    pthread_mutex_lock(&c->lock);
-    b->next = c->idle;
-    c->idle = b;
-    pthread_mutex_unlock(&c->lock);
-}
-
 void (*tn_partition_fault)(const tn_partition *partition, void *const *out);
 
 tenon_status tn_partition_execute(tn_partition *partition, void *const *in, void *const *out) {
     tn_compiled *c = partition->compiled;
-    binding *b = NULL;
-    dnnl_status_t status;
     pthread_mutex_lock(&c->lock);
-    if (!c->ran || c->spoilt) {
-        status = c->spoilt ? dnnl_out_of_memory : run_first(c, in, out);
-        pthread_mutex_unlock(&c->lock);
-    } else {
-        status = take(c, &b); /* unlocks */
-        if (status == dnnl_success) {
-            status = run(c, b, in, out);
-            give_back(c, b);
+    dnnl_status_t status = c->spoilt ? dnnl_out_of_memory : rebind(c->in, c->in_count, in);
+    if (status == dnnl_success)
+        status = rebind(c->out, c->out_count, out);
+    if (status == dnnl_success) {
+        status = tn_shim_execute(c->code, c->stream, (size_t)c->in_count, c->in_tensors,
+                                 (size_t)c->out_count, c->out_tensors, c->threads);
+        if (status != dnnl_success && !c->ran) {
+            c->spoilt = true;
+            tn_engine_spoil();
         }
+        c->ran = true;
     }
+    pthread_mutex_unlock(&c->lock);
     if (status == dnnl_success && tn_partition_fault)
         tn_partition_fault(partition, out);
     if (status == dnnl_success)

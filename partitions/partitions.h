@@ -89,9 +89,8 @@ tenon_status tn_partitions_create(tenon_graph *graph, const tenon_view *views,
 void tn_partitions_destroy(tn_partitions **set);
 
 /* Computes the partition: in[i] is the first element of inputs[i], laid out as `views` said, out[i]
- * of outputs[i]. Allocates only when more threads than ever before execute the partition at once.
- * Thread-safe: only its first execution, which packs weights, makes others wait. RUN_FAILED names
- * nodes and cause. */
+ * of outputs[i]. Never allocates in Tenon's code. Thread-safe: executions of the same partition
+ * wait for each other. RUN_FAILED names nodes and cause. */
 tenon_status tn_partition_execute(tn_partition *partition, void *const *in, void *const *out);
 
 /* For tests: called with what a partition gave, which it may spoil; NULL: nothing is. To be set
