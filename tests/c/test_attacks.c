@@ -351,6 +351,7 @@ static void write_weights(const char *header, size_t length) {
 START_TEST(deep_nesting) {
     enum { DEPTH = 100000 };
     char *deep = malloc(2 * DEPTH + 64);
+    ck_assert_ptr_nonnull(deep);
     memset(deep, '[', DEPTH);
     write_weights(deep, DEPTH);
     const char *path = test_path("w.json");
