@@ -1,6 +1,6 @@
 /* Contexts: state, written inputs, concurrency, and what a run leaves as it found it. */
-#include "run/session.h"
 #include "run/places.h"
+#include "run/session.h"
 #include "run_graph.h"
 #include <omp.h>
 #include <pthread.h>

@@ -178,6 +178,8 @@ END_TEST
 
 /* ---- As a plug-in ---- */
 
+#ifndef __SANITIZE_THREAD__ /* whose build has no shared library */
+
 /* dlsym gives an object pointer, which C does not convert to a function's. */
 #define FIND(library, name)                           \
     __typeof__(&tenon_##name) name = NULL;            \
@@ -244,6 +246,8 @@ START_TEST(library_is_closed_and_opened) {
 }
 END_TEST
 
+#endif
+
 /* ---- The same bytes ---- */
 
 /* Sessions of the same options give the same bytes, each time. */
@@ -280,7 +284,7 @@ int main(void) {
     tcase_add_loop_test(tests, one_session_of_many_threads, 0, 2);
     tcase_add_test(tests, sessions_come_and_go);
     tcase_add_test(tests, signals_are_no_failure);
-#ifndef __SANITIZE_THREAD__ /* whose build has no shared library */
+#ifndef __SANITIZE_THREAD__
     tcase_add_test(tests, library_is_closed_and_opened);
 #endif
     tcase_add_loop_test(tests, runs_give_the_same_bytes, 0, 4);
