@@ -123,8 +123,8 @@ static int disk_rename(const char *from, const char *to) {
         return -1;
     int *old = find_name(base(from));
     step *s = record(RENAME, *old);
-    snprintf(s->path, sizeof s->path, "%s", base(from));
-    snprintf(s->to, sizeof s->to, "%s", base(to));
+    memccpy(s->path, base(from), 0, sizeof s->path - 1);
+    memccpy(s->to, base(to), 0, sizeof s->to - 1);
     int inode = *old;
     *old = -1;
     *find_name(base(to)) = inode;
