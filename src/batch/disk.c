@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 static int real_open(const char *path) {
-    return open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
 }
 
 static int real_write(int fd, const void *data, size_t size, int64_t at) {

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { WAIT_MILLISECONDS = 100 };
 static const double CHECKPOINT_SECONDS = 1;
@@ -32,6 +33,7 @@ typedef struct run {
     int64_t started;   /* samples that were done before */
     batch_state state; /* what is done; what of this is safe is in the journal */
     bool disk_failed;
+    bool json_checked; /* the summary goes where nothing else is */
     batch_progress progress;
     double checkpoint;           /* when the last one was */
     int64_t batches;             /* since then */
@@ -115,6 +117,40 @@ static tenon_status decide(run *r) {
     return TENON_OK;
 }
 
+static bool is_same_file(const char *a, const char *b) {
+    struct stat x, y;
+    if (strcmp(a, b) == 0)
+        return true;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* What the job writes to `path` must not be what it reads. */
+static tenon_status refuse_read(const run *r, const char *path) {
+    const char *what = is_same_file(path, r->job->model) ? r->job->model : NULL;
+    for (int i = 0; i < r->job->inputs.count && !what; i++)
+        if (is_same_file(path, r->job->inputs.items[i].value))
+            what = r->job->inputs.items[i].value;
+    return what ? tenon_fail(TENON_INVALID_ARGUMENT, "%s: the job reads it, and would write there",
+                             path)
+                : TENON_OK;
+}
+
+static tenon_status check_written(const run *r) {
+    const char *json = r->job->json;
+    bool taken = false;
+    for (int i = 0; i < r->outputs.count; i++) {
+        const batch_file *file = &r->outputs.items[i].file;
+        BATCH_TRY(refuse_read(r, file->path));
+        taken |= json && (is_same_file(json, file->path) || is_same_file(json, file->partial));
+    }
+    if (!json)
+        return TENON_OK;
+    if (taken || is_same_file(json, r->outputs.journal))
+        return tenon_fail(TENON_INVALID_ARGUMENT, "--json %s: the job writes something else there",
+                          json);
+    return refuse_read(r, json);
+}
+
 static tenon_status make_folder(const run *r) {
     const char *folder = r->outputs.folder;
     if (!folder || batch_disk_used->make_folder(folder) == 0)
@@ -146,6 +182,8 @@ static tenon_status prepare(run *r) {
     BATCH_TRY(batch_model_open(r->job, &r->model));
     BATCH_TRY(find_range(r));
     BATCH_TRY(batch_outputs_plan(r->job, &r->model, &r->outputs));
+    BATCH_TRY(check_written(r));
+    r->json_checked = true;
     BATCH_TRY(batch_identity(r->job, &r->model, &r->outputs, &r->facts));
     if (!batch_file_exists(r->outputs.journal))
         BATCH_TRY(refuse_output(r)); /* and leaves nothing behind */
@@ -386,7 +424,7 @@ static tenon_status do_work(run *r, batch_end *end) {
 static const char *const ends[] = {"finished", "interrupted", "failed"};
 
 static tenon_status write_summary(const run *r, batch_end end, const char *message) {
-    if (!r->job->json)
+    if (!r->job->json || !r->json_checked)
         return TENON_OK;
     cJSON *s = cJSON_CreateObject(), *files = NULL;
     bool ok = s && cJSON_AddStringToObject(s, "status", ends[end]) &&

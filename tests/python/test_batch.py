@@ -483,3 +483,36 @@ def test_summary(tenon, samples, tmp_path):
     assert json.loads(path.read_text())["samples"] == SAMPLES
     quiet = tenon.start("batch", MODEL, "--input", samples, "--output", tmp_path / "p.npy", "--quiet")
     assert quiet.stderr == quiet.stdout == ""
+
+
+def test_nothing_is_written_over_what_is_read(tenon, samples, tmp_path):
+    given = tmp_path / "given.npy"
+    given.write_bytes(samples.read_bytes())
+    output = tmp_path / "o.npy"
+    job = [MODEL, "--input", given, "--output"]
+    assert "the job reads it" in fails(tenon, FAILED, *job, given, "--overwrite")
+    assert "the job reads it" in fails(tenon, FAILED, *job, output, "--json", given)
+    for taken in (output, f"{output}.partial", f"{output}.journal"):
+        assert "writes something else" in fails(tenon, FAILED, *job, output, "--json", taken)
+    assert given.read_bytes() == samples.read_bytes()
+    assert os.listdir(tmp_path) == ["given.npy"]
+
+
+def test_closed_streams(tenon, samples, undisturbed, tmp_path):
+    """What would be printed does not go into a file that got the number of a closed stream."""
+    output = tmp_path / "o.npy"
+    command = [tenon.command, "batch", MODEL, "--input", samples, "--output", output, *OPTIONS]
+    closed = subprocess.run(
+        ["sh", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "sh", *map(str, command[:-1])], check=False
+    )
+    assert closed.returncode == 0
+    assert output.read_bytes() == undisturbed.read_bytes()
+
+
+def test_links_are_not_followed(tenon, samples, tmp_path):
+    kept = tmp_path / "kept"
+    kept.write_text("kept")
+    output = tmp_path / "o.npy"
+    (tmp_path / "o.npy.partial").symlink_to(kept)
+    fails(tenon, FAILED, MODEL, "--input", samples, "--output", output)
+    assert kept.read_text() == "kept"
