@@ -126,11 +126,10 @@ static bool is_same_file(const char *a, const char *b) {
 
 /* What the job writes to `path` must not be what it reads. */
 static tenon_status refuse_read(const run *r, const char *path) {
-    const char *what = is_same_file(path, r->job->model) ? r->job->model : NULL;
-    for (int i = 0; i < r->job->inputs.count && !what; i++)
-        if (is_same_file(path, r->job->inputs.items[i].value))
-            what = r->job->inputs.items[i].value;
-    return what ? tenon_fail(TENON_INVALID_ARGUMENT, "%s: the job reads it, and would write there",
+    bool read = is_same_file(path, r->job->model);
+    for (int i = 0; i < r->job->inputs.count && !read; i++)
+        read = is_same_file(path, r->job->inputs.items[i].value);
+    return read ? tenon_fail(TENON_INVALID_ARGUMENT, "%s: the job reads it, and would write there",
                              path)
                 : TENON_OK;
 }
