@@ -135,32 +135,15 @@ cJSON *bench_combine(cJSON *results) {
 
 /* ---- The machine ---- */
 
-static void cpu_name(char *text, size_t capacity) {
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    char line[256];
-    snprintf(text, capacity, "unknown");
-    while (file && fgets(line, sizeof line, file)) {
-        const char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || !colon)
-            continue;
-        line[strcspn(line, "\n")] = 0;
-        snprintf(text, capacity, "%s", colon + 1 + (colon[1] == ' '));
-        break;
-    }
-    if (file)
-        fclose(file);
-}
-
 cJSON *bench_run_create(const bench_options *options) {
     static const char *const backends[] = {"auto", "onednn", "reference"};
     tenon_build_info info;
     struct utsname system = {0};
-    char cpu[256], date[64];
+    char date[64];
     time_t now = time(NULL);
     struct tm parts;
     tenon_get_build_info(&info);
     uname(&system);
-    cpu_name(cpu, sizeof cpu);
     strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &parts));
     int cores = bench_cores(), threads = options->session.threads;
     cJSON *run = cJSON_CreateObject();
@@ -173,7 +156,7 @@ cJSON *bench_run_create(const bench_options *options) {
     cJSON_AddStringToObject(environ, "onednn_runtime", info.onednn_runtime);
     cJSON_AddStringToObject(environ, "onednn_isa", info.onednn_isa);
     cJSON_AddStringToObject(environ, "kernel_isa", info.kernel_isa);
-    cJSON_AddStringToObject(environ, "device", cpu);
+    cJSON_AddStringToObject(environ, "device", info.cpu);
     cJSON_AddStringToObject(environ, "system", system.sysname);
     cJSON_AddStringToObject(environ, "release", system.release);
     cJSON_AddStringToObject(environ, "machine", system.machine);

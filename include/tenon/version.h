@@ -18,6 +18,7 @@ typedef struct tenon_build_info {
     const char *onednn_runtime; /* its CPU run time: "OpenMP", "sequential", "TBB", "threadpool" */
     const char *onednn_isa;     /* the ISA that oneDNN uses here, such as "AVX512_CORE_BF16" */
     const char *kernel_isa; /* the ISA level of Tenon's own kernels: "baseline", "avx2", "avx512" */
+    const char *cpu;        /* the CPU's name, as the system tells it; "unknown" */
     int cores;              /* cores that this process may use */
 } tenon_build_info;
 

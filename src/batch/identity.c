@@ -16,23 +16,6 @@ tenon_status batch_fact(cJSON *facts, const char *name, const char *format, ...)
     return cJSON_AddStringToObject(facts, name, text) ? TENON_OK : batch_no_memory();
 }
 
-/* The name that Linux gives the CPU. */
-static void cpu_name(char *text, size_t capacity) {
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    char line[512];
-    snprintf(text, capacity, "unknown");
-    while (file && fgets(line, sizeof line, file)) {
-        const char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || !colon)
-            continue;
-        colon += 1 + (colon[1] == ' ');
-        snprintf(text, capacity, "%.*s", (int)strcspn(colon, "\n"), colon);
-        break;
-    }
-    if (file)
-        fclose(file);
-}
-
 /* A model in Tenon's JSON form has its weights in a file beside it. */
 static tenon_status add_model(cJSON *facts, const char *path) {
     char text[128];
@@ -89,13 +72,11 @@ static tenon_status add_files(cJSON *facts, const batch_outputs *outputs) {
 static tenon_status add_all(cJSON *facts, const batch_job *job, const batch_model *model,
                             const batch_outputs *outputs) {
     tenon_build_info info;
-    char cpu[256];
     const cJSON *option;
     tenon_get_build_info(&info);
-    cpu_name(cpu, sizeof cpu);
     BATCH_TRY(batch_fact(facts, "version of Tenon", "%s", info.version));
     BATCH_TRY(batch_fact(facts, "version of oneDNN", "%s", info.onednn_version));
-    BATCH_TRY(batch_fact(facts, "CPU", "%s", cpu));
+    BATCH_TRY(batch_fact(facts, "CPU", "%s", info.cpu));
     BATCH_TRY(batch_fact(facts, "ISA", "%s, oneDNN %s", info.kernel_isa, info.onednn_isa));
     BATCH_TRY(add_model(facts, job->model));
     BATCH_TRY(batch_fact(facts, "batch", "%" PRId64, model->batch));

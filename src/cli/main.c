@@ -38,6 +38,7 @@ static int version(void) {
            info.onednn_isa);
     printf("kernels for %s, %d thread%s\n", info.kernel_isa, info.cores,
            info.cores == 1 ? "" : "s");
+    printf("CPU: %s\n", info.cpu);
     return CLI_OK;
 }
 

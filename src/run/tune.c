@@ -288,30 +288,11 @@ error:
     return status;
 }
 
-/* The name of the CPU, as Linux tells it. */
-static void cpu_name(char *name, size_t room) {
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    char line[256];
-    snprintf(name, room, "unknown CPU");
-    while (file && fgets(line, sizeof line, file)) {
-        char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || !colon)
-            continue;
-        line[strcspn(line, "\n")] = 0;
-        snprintf(name, room, "%s", colon + 1 + strspn(colon + 1, " "));
-        break;
-    }
-    if (file)
-        fclose(file);
-}
-
 static tenon_status describe(tn_tuner *tuner) {
-    char cpu[256];
     tenon_build_info build;
     tn_text text = {0};
-    cpu_name(cpu, sizeof cpu);
     tenon_get_build_info(&build);
-    tn_text_add(&text, "%s, %s, %d threads, Tenon %s, oneDNN %s %s, beside %zu MiB", cpu,
+    tn_text_add(&text, "%s, %s, %d threads, Tenon %s, oneDNN %s %s, beside %zu MiB", build.cpu,
                 tn_isa_text(tuner->plan.isa), tuner->plan.threads, build.version,
                 build.onednn_version, build.onednn_isa, tuner->other_bytes >> 20);
     tuner->machine = text.data;

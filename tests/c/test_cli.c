@@ -64,6 +64,11 @@ START_TEST(usage) {
     SAYS(out, "tenon 0.1.0");
     SAYS(out, "oneDNN 3.");
     SAYS(out, "thread");
+    tenon_build_info info;
+    tenon_get_build_info(&info);
+    ck_assert_uint_gt(strlen(info.cpu), 0);
+    SAYS(out, "\nCPU: ");
+    SAYS(out, info.cpu);
     WORKS("run --help");
     SAYS(out, "tenon run MODEL");
     SAYS(out, "--tolerance");
