@@ -11,6 +11,10 @@
 extern "C" {
 #endif
 
+/* The most PUs of a machine that is described, and the largest kind of its cores. */
+#define TENON_TOPOLOGY_MOST_PUS 2048
+#define TENON_TOPOLOGY_MOST_KIND 255
+
 /* A PU is what an operating system calls a CPU: a core has one, or several with SMT. A topology
  * never changes after it was made; all functions that read one are thread-safe. */
 typedef struct tenon_topology tenon_topology;
@@ -19,9 +23,10 @@ typedef struct tenon_topology tenon_topology;
  * CPU quota and OMP_NUM_THREADS as they are now; changes no binding. Or makes one from hwloc's
  * description of a machine that need not be there, such as "node:2 l3:1 core:4 pu:2" (2 NUMA nodes,
  * each with an L3 cache, with 4 cores, of 2 PUs each), all of which may be used: for tests and for
- * planning. Behind a '/' stand the kinds of the cores, from the first core on, slowest 0:
+ * planning. Behind a '/' stand the kinds of all cores, from the first one on, slowest 0:
  * "core:6 pu:1 / 2x1 4x0" has two fast cores and four slow ones. INVALID_ARGUMENT when hwloc does
- * not understand it. */
+ * not understand it, for more PUs than TENON_TOPOLOGY_MOST_PUS, system's numbers (indexes=) over
+ * 65535, and kinds of more or fewer cores than there are. */
 TENON_API TENON_MUST_CHECK tenon_status tenon_topology_create(const char *synthetic,
                                                               tenon_topology **out);
 TENON_API void tenon_topology_destroy(tenon_topology **topology);

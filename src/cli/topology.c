@@ -10,8 +10,9 @@ static const char about[] = "Shows which cores this process may use, and why; an
                             "DESC describes another machine, as hwloc does: \"node:2 l3:1 core:4 "
                             "pu:2\" has 2 NUMA nodes, each "
                             "with an L3 cache,\n"
-                            "with 4 cores, of 2 PUs each. Kinds of cores follow a slash, slowest "
-                            "0: \"core:6 pu:1 / 2x1 4x0\".";
+                            "with 4 cores, of 2 PUs each. Kinds of all cores follow a "
+                            "slash, slowest "
+                            "0: \"core:6 pu:1 / 2x1 4x0\". It may have 2048 PUs.";
 
 typedef struct plan {
     int instances, threads;
@@ -35,7 +36,7 @@ static int make_plan(const tenon_topology *topology, plan *p) {
         return cli_error(CLI_FAILED, "out of memory");
     return tenon_topology_place(topology, p->instances, p->threads, p->places, p->pus) == TENON_OK
                ? CLI_OK
-               : cli_failed();
+               : cli_error(CLI_USAGE, "%s", tenon_last_error());
 }
 
 static int by_number(const void *a, const void *b) {
@@ -164,8 +165,13 @@ int cli_topology(int argc, const char **argv) {
     if (code == CLI_OK &&
         (p.instances < 0 || p.threads < 0 || p.instances > 4096 || p.threads > 4096))
         code = cli_error(CLI_USAGE, "--instances and --threads take 0 to 4096");
-    if (code == CLI_OK && tenon_topology_create(synthetic, &topology) != TENON_OK)
-        code = cli_failed();
+    if (code == CLI_OK) {
+        tenon_status status = tenon_topology_create(synthetic, &topology);
+        if (status == TENON_INVALID_ARGUMENT)
+            code = cli_error(CLI_USAGE, "--synthetic: %s", tenon_last_error());
+        else if (status != TENON_OK)
+            code = cli_failed();
+    }
     if (code == CLI_OK)
         code = make_plan(topology, &p);
     if (code == CLI_OK && json)

@@ -1,6 +1,7 @@
 /* What of a machine this process may use. */
 #include "run/places.h"
 #include "core/fail.h"
+#include <ctype.h>
 #include <hwloc.h>
 #include <math.h>
 #include <omp.h>
@@ -263,21 +264,41 @@ static tenon_status read_pus(tenon_topology *t, hwloc_topology_t from, hwloc_con
     return TENON_OK;
 }
 
+/* "2x1": so many cores of that kind. Moves behind it. */
+static bool read_kind(const char **at, long *repeat, long *kind) {
+    char *end;
+    *repeat = strtol(*at, &end, 10);
+    if (end == *at || *end != 'x' || !isdigit((unsigned char)end[1]))
+        return false;
+    *kind = strtol(end + 1, &end, 10);
+    *at = end + strspn(end, " ");
+    return *repeat >= 1 && *kind <= TENON_TOPOLOGY_MOST_KIND &&
+           (*end == '\0' || isspace((unsigned char)*end));
+}
+
 /* "2x1 4x0": kinds of so many cores each, from the first core on. */
 static tenon_status read_kinds(tenon_topology *t, const char *text) {
-    int core = 0, used, repeat, kind;
-    while (sscanf(text, " %dx%d%n", &repeat, &kind, &used) == 2 && repeat >= 0 && kind >= 0) {
+    long core = 0, cores = t->pus[t->pu_count - 1].core + 1, repeat = 0, kind = 0;
+    const char *at = text + strspn(text, " "), *from = at;
+    while (*at && core <= cores) {
+        from = at;
+        if (!read_kind(&at, &repeat, &kind))
+            return tn_fail(TENON_INVALID_ARGUMENT,
+                           "topology: '%.40s' is not cores and their kind, as 2x1 is, with 1 core "
+                           "or more and a kind from 0 to %d",
+                           from, TENON_TOPOLOGY_MOST_KIND);
+        repeat = repeat <= cores ? repeat : cores + 1;
         for (int i = 0; i < t->pu_count; i++) {
             if (t->pus[i].core >= core && t->pus[i].core - core < repeat)
-                t->pus[i].kind = kind;
+                t->pus[i].kind = (int)kind;
         }
         core += repeat;
-        text += used;
     }
-    return text[strspn(text, " ")] == 0
+    return core == cores
                ? TENON_OK
                : tn_fail(TENON_INVALID_ARGUMENT,
-                         "topology: '%s' is not cores and their kind, as 2x1 is", text);
+                         "topology: the kinds '%.100s' are of %s than the %ld cores that there are",
+                         text + strspn(text, " "), core < cores ? "fewer" : "more", cores);
 }
 
 /* How many different values there are: `which` picks one of a PU. */
@@ -329,27 +350,87 @@ static void sum_up(tenon_topology *t, bool synthetic) {
     explain(t);
 }
 
+/* The PUs of hwloc's description: the product of the counts outside of parentheses and brackets.
+ * More than any machine has where it overflows; 1 where it is no description. */
+static unsigned long described_pus(const char *text) {
+    unsigned long pus = 1;
+    while (*text) {
+        char *end = NULL;
+        size_t word = strcspn(text, " \t\n([");
+        const char *colon = memchr(text, ':', word);
+        unsigned long count = strtoul(colon ? colon + 1 : text, &end, 0);
+        if (word > 0 && end > text && count > 0) {
+            pus = count > TENON_TOPOLOGY_MOST_PUS ? count : pus * count;
+            if (pus > TENON_TOPOLOGY_MOST_PUS)
+                return pus;
+        }
+        text += word;
+        if (*text == '(' || *text == '[')
+            text += strcspn(text, ")]");
+        text += *text != '\0';
+    }
+    return pus;
+}
+
+/* hwloc's sets have a bit for each number up to the largest. */
+static bool has_large_index(const char *text) {
+    enum { MOST_INDEX = 65535 };
+    for (const char *at = text; (at = strstr(at, "indexes=")) != NULL;) {
+        for (at += strlen("indexes="); *at && *at != ')' && *at != ' ';) {
+            char *end;
+            if (!isdigit((unsigned char)*at)) {
+                at++;
+                continue;
+            }
+            if (strtoul(at, &end, 0) > MOST_INDEX)
+                return true;
+            at = end;
+        }
+    }
+    return false;
+}
+
+/* Loads another machine than this; `kinds` receives what stands behind its '/', or NULL. */
+static tenon_status load_synthetic(const char *synthetic, const char **kinds,
+                                   hwloc_topology_t *out) {
+    enum { MOST_TEXT = 511 };
+    char text[MOST_TEXT + 1];
+    const char *slash = strchr(synthetic, '/');
+    size_t length = slash ? (size_t)(slash - synthetic) : strlen(synthetic);
+    if (length > MOST_TEXT)
+        return tn_fail(TENON_INVALID_ARGUMENT, "topology: '%.40s...' has %zu characters, over %d",
+                       synthetic, length, MOST_TEXT);
+    memcpy(text, synthetic, length);
+    text[length] = '\0';
+    if (described_pus(text) > TENON_TOPOLOGY_MOST_PUS)
+        return tn_fail(TENON_INVALID_ARGUMENT, "topology: '%s' has more than %d PUs", synthetic,
+                       TENON_TOPOLOGY_MOST_PUS);
+    if (has_large_index(text))
+        return tn_fail(TENON_INVALID_ARGUMENT, "topology: '%s' has indexes over 65535", synthetic);
+    *out = load(text, false);
+    if (!*out)
+        return tn_fail(TENON_INVALID_ARGUMENT, "topology: hwloc does not understand '%s'",
+                       synthetic);
+    *kinds = slash ? slash + 1 : NULL;
+    return TENON_OK;
+}
+
 tenon_status tenon_topology_create(const char *synthetic, tenon_topology **out) {
     tenon_status status;
-    char text[512] = "";
-    const char *kinds = synthetic ? strchr(synthetic, '/') : NULL;
+    const char *kinds = NULL;
     hwloc_topology_t from = NULL;
     hwloc_bitmap_t mask = NULL;
     tenon_topology *t = calloc(1, sizeof *t);
     if (!t)
         return tn_no_memory();
     if (synthetic)
-        snprintf(text, sizeof text, "%.*s",
-                 (int)(kinds ? (size_t)(kinds - synthetic) : strlen(synthetic)), synthetic);
-    from = load(synthetic ? text : NULL, false);
-    if (!from)
-        TN_GOTO(synthetic ? tn_fail(TENON_INVALID_ARGUMENT,
-                                    "topology: hwloc does not understand '%s'", synthetic)
-                          : tn_fail(TENON_INTERNAL, "hwloc does not tell what this machine is"));
+        TN_GOTO(load_synthetic(synthetic, &kinds, &from));
+    else if (!(from = load(NULL, false)))
+        TN_GOTO(tn_fail(TENON_INTERNAL, "hwloc does not tell what this machine is"));
     mask = synthetic ? NULL : thread_mask(from);
     TN_GOTO(read_pus(t, from, mask));
     if (kinds)
-        TN_GOTO(read_kinds(t, kinds + 1));
+        TN_GOTO(read_kinds(t, kinds));
     sum_up(t, synthetic != NULL);
     *out = t;
     t = NULL;

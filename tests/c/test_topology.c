@@ -269,6 +269,34 @@ START_TEST(synthetic_machines_are_read) {
     FAILS(tenon_topology_create("node:two", &topology), TENON_INVALID_ARGUMENT, "'node:two'");
     FAILS(tenon_topology_create("core:2 pu:1 / 1x", &topology), TENON_INVALID_ARGUMENT, "1x");
     ck_assert_ptr_null(topology);
+    static const struct {
+        const char *machine, *text;
+    } wrong[] = {
+        {"node:99999 core:99999 pu:99999", "more than 2048 PUs"},
+        {"2049", "more than 2048 PUs"},
+        {"node:2 l3:2(size=1024) core:0x100 pu:4", "more than 2048 PUs"},
+        {"core:18446744073709551615 pu:2", "more than 2048 PUs"},
+        {"pu:2(indexes=0,4000000000)", "indexes over 65535"},
+        {"core:4 pu:1 / 2x1", "the kinds '2x1' are of fewer than the 4 cores"},
+        {"core:4 pu:1 /", "the kinds '' are of fewer than the 4 cores"},
+        {"core:4 pu:1 / 2x1 3x0", "the kinds '2x1 3x0' are of more than the 4 cores"},
+        {"core:4 pu:1 / 4294967300x0", "are of more than the 4 cores"},
+        {"core:4 pu:1 / 2x0 2x4294967296", "'2x4294967296' is not cores and their kind"},
+        {"core:4 pu:1 / 2x0 2x-1", "'2x-1' is not cores and their kind"},
+        {"core:4 pu:1 / -2x0 6x1", "'-2x0 6x1' is not cores and their kind"},
+        {"core:4 pu:1 / 4x1y", "'4x1y' is not cores and their kind"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        FAILS(tenon_topology_create(wrong[i].machine, &topology), TENON_INVALID_ARGUMENT,
+              wrong[i].text);
+    char longer[1024];
+    snprintf(longer, sizeof longer, "core:2%600s", "");
+    FAILS(tenon_topology_create(longer, &topology), TENON_INVALID_ARGUMENT, "606 characters");
+    ck_assert_ptr_null(topology);
+    topology = machine("node:2(memory=1073741824) core:2 pu:512(indexes=2*512:1*1024)");
+    tenon_topology_get_info(topology, &info);
+    ck_assert_int_eq(info.pus, 2048); /* the most; sizes in parentheses do not count */
+    tenon_topology_destroy(&topology);
     topology = machine("node:2 core:2 pu:1"); /* no L3: a group for each node */
     tenon_topology_get_info(topology, &info);
     ck_assert(info.l3_groups == 2 && info.nodes == 2);
@@ -377,7 +405,9 @@ START_TEST(command_tells) {
     cJSON_Delete(json);
     WORKS("topology");
     SAYS(out, "instance 0");
-    REFUSES("topology --synthetic x:y", 1, "'x:y'");
+    REFUSES("topology --synthetic x:y", 2,
+            "--synthetic: topology: hwloc does not understand 'x:y'");
+    REFUSES("topology --instances 100 --threads 100", 2, "instances");
     REFUSES("topology extra", 2, "'extra'");
     REFUSES("topology --instances -1", 2, "--instances");
 }
