@@ -42,18 +42,15 @@ static int version(void) {
     return CLI_OK;
 }
 
-/* What is printed must not go into a file that gets the number of a closed stream. */
+/* A file must not get the number of a closed stream. What stands there instead fails as that would:
+ * it is not read as if it were empty, nor written as if somebody saw it. */
 static void open_streams(void) {
-    int fd;
-    do
-        fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* it gets `fd` */
 }
 
-int main(int argc, char **argv) {
-    open_streams();
+static int run(int argc, char **argv) {
     const char *name = argc > 1 ? argv[1] : "";
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         return version();
@@ -69,13 +66,18 @@ int main(int argc, char **argv) {
         snprintf(program, sizeof program, "tenon %s", name);
         argv[1] = program;
         cli_set_command(commands[i].name);
-        int code = commands[i].run(argc - 1, (const char **)argv + 1);
-        if (fflush(stdout) != 0)
-            return cli_error(CLI_FAILED, "writing to standard output failed");
-        return code;
+        return commands[i].run(argc - 1, (const char **)argv + 1);
     }
     if (*name)
         cli_error(CLI_USAGE, "there is no command '%s'", name);
     usage(stderr);
     return CLI_USAGE;
+}
+
+int main(int argc, char **argv) {
+    open_streams();
+    int code = run(argc, argv);
+    if (fflush(stdout) != 0 || ferror(stdout))
+        return cli_error(CLI_FAILED, "writing to standard output failed");
+    return code;
 }
