@@ -109,11 +109,6 @@ static void set_strides(tenon_view *view) {
 /* Of an array in the .npy format whose file has `size` bytes. */
 static tenon_status check_npy(const char *name, const tenon_view *view, size_t data_at,
                               int64_t size) {
-    if (!tenon_view_is_contiguous(view))
-        return tenon_fail(TENON_UNSUPPORTED,
-                          "%s: it is in Fortran order, where a sample does not lie in one piece; "
-                          "numpy.ascontiguousarray turns it",
-                          name);
     int64_t bytes = view_bytes(view);
     if (bytes != size - (int64_t)data_at)
         return tenon_fail(TENON_INVALID_FILE,
@@ -223,6 +218,26 @@ static tenon_status zip_failed(const batch_archive *a, const member *m, const ch
     return tenon_fail(TENON_INVALID_FILE, "%s: '%s' cannot be read: %s", a->path, m->name, what);
 }
 
+/* The machine's faults are told from those of the file. */
+static tenon_status zip_status(zip_error_t *error) {
+    switch (zip_error_code_zip(error)) {
+    case ZIP_ER_MEMORY:
+        return TENON_OUT_OF_MEMORY;
+    case ZIP_ER_OPEN:
+        return batch_fault_of_file(zip_error_code_system(error)) ? TENON_INVALID_FILE : TENON_IO;
+    case ZIP_ER_READ:
+    case ZIP_ER_SEEK:
+        return TENON_IO;
+    default:
+        return TENON_INVALID_FILE;
+    }
+}
+
+static tenon_status zip_error(const batch_archive *a, const member *m, zip_error_t *error) {
+    return tenon_fail(zip_status(error), "%s: '%s' cannot be read: %s", a->path, m->name,
+                      zip_error_strerror(error));
+}
+
 static void close_member(batch_archive *a) {
     if (a->open)
         zip_fclose(a->open);
@@ -235,7 +250,8 @@ static tenon_status read_on(batch_archive *a, const member *m, char *to, int64_t
         errno = 0;
         zip_int64_t n = zip_fread(a->open, to, (zip_uint64_t)size);
         if (n <= 0) {
-            tenon_status status = zip_failed(a, m, n < 0 ? zip_file_strerror(a->open) : "it ends");
+            tenon_status status =
+                n < 0 ? zip_error(a, m, zip_file_get_error(a->open)) : zip_failed(a, m, "it ends");
             close_member(a);
             return status;
         }
@@ -254,7 +270,7 @@ static tenon_status go_to(batch_archive *a, int index, int64_t at) {
         close_member(a);
         a->open = zip_fopen_index(a->zip, (zip_uint64_t)m->zip_index, 0);
         if (!a->open)
-            return zip_failed(a, m, zip_strerror(a->zip));
+            return zip_error(a, m, zip_get_error(a->zip));
         a->open_index = index;
         a->position = 0;
     }
@@ -269,6 +285,9 @@ static tenon_status read_member(batch_archive *a, int index, int64_t size) {
     member *m = &a->members[index];
     size_t at = 12;
     batch_bytes header = {0};
+    char *name = NULL;
+    if (asprintf(&name, "%s: '%s'", a->path, m->name) < 0)
+        return batch_no_memory();
     char *text = batch_bytes_add(&header, (size_t)(size < HEADER_MAX ? size : HEADER_MAX));
     tenon_status status = text ? TENON_NOT_FOUND : TENON_OUT_OF_MEMORY;
     while (status == TENON_NOT_FOUND) {
@@ -281,11 +300,20 @@ static tenon_status read_member(batch_archive *a, int index, int64_t size) {
         if (status == TENON_OK)
             status = read_on(a, m, text, (int64_t)want);
         if (status == TENON_OK)
-            status = tenon_npy_header(m->name, text, want, &m->view, &at);
+            status = tenon_npy_header(name, text, want, &m->view, &at);
     }
     batch_bytes_free(&header);
     m->at = (int64_t)at;
-    return status == TENON_OK ? check_npy(m->name, &m->view, at, size) : status;
+    if (status == TENON_OK)
+        status = check_npy(name, &m->view, at, size);
+    if (status == TENON_OK && !tenon_view_is_contiguous(&m->view))
+        status = tenon_fail(TENON_UNSUPPORTED,
+                            "%s: it is in Fortran order, where a sample does not lie in one piece, "
+                            "and members are read from front to back: save it through "
+                            "numpy.ascontiguousarray, or as a .npy file",
+                            name);
+    free(name);
+    return status;
 }
 
 static tenon_status read_members(batch_archive *a) {
@@ -311,11 +339,13 @@ static tenon_status read_members(batch_archive *a) {
 
 static tenon_status open_npz(batch_archive *a) {
     int code = 0;
+    errno = 0;
     a->zip = zip_open(a->path, ZIP_RDONLY, &code);
     if (!a->zip) {
         zip_error_t error;
         zip_error_init_with_code(&error, code);
-        tenon_status status = tenon_fail(TENON_INVALID_FILE, "%s: not a .npz file: %s", a->path,
+        zip_error_set(&error, code, errno);
+        tenon_status status = tenon_fail(zip_status(&error), "%s: not a .npz file: %s", a->path,
                                          zip_error_strerror(&error));
         zip_error_fini(&error);
         return status;
@@ -379,6 +409,11 @@ tenon_status batch_archive_find(batch_archive *a, const char *name, bool any, ba
     for (int i = 0; i < a->count; i++)
         if (strcmp(a->members[i].name, name) == 0)
             found = i;
+    if (!any && a->count == 1 && !*a->members[0].name)
+        return tenon_fail(TENON_NOT_FOUND,
+                          "%s: it holds one array, which has no name, and the model has several "
+                          "inputs: give '%s' and each other one its own, with --input NAME=PATH",
+                          a->path, name);
     if (found < 0) {
         char names[256] = "";
         size_t used = 0;
@@ -395,29 +430,45 @@ tenon_status batch_archive_find(batch_archive *a, const char *name, bool any, ba
     return TENON_OK;
 }
 
+/* The bytes of one row, one after the other. */
+static tenon_status read_row(batch_archive *a, const batch_array *array, int64_t index,
+                             const tenon_view *row, char *to) {
+    const member *m = &a->members[array->index];
+    int64_t size = (int64_t)tenon_dtype_size(m->view.dtype), bytes = tenon_view_numel(row) * size;
+    int axis = m->view.rank - row->rank; /* 0: the file is one sample */
+    if (a->zip) {
+        BATCH_TRY(go_to(a, array->index, m->at + index * bytes));
+        return read_on(a, m, to, bytes);
+    }
+    if (bytes == 0)
+        return TENON_OK;
+    if (tenon_view_is_contiguous(&m->view))
+        return batch_mapped_read(&a->mapped, (size_t)(m->at + index * bytes), (size_t)bytes, to);
+    tenon_view view = *row;
+    view.dtype = m->view.dtype;
+    memcpy(view.strides, m->view.strides + axis, (size_t)row->rank * sizeof *view.strides);
+    int64_t at = m->at + (axis ? index * m->view.strides[0] * size : 0);
+    return batch_mapped_gather(&a->mapped, (size_t)at, &view, to);
+}
+
 tenon_status batch_archive_read(batch_archive *a, const batch_array *array, int64_t index,
                                 const tenon_view *row) {
     const member *m = &a->members[array->index];
     bool same = m->view.dtype == row->dtype && row->dtype != TENON_BOOL;
-    int64_t bytes = tenon_view_numel(row) * (int64_t)tenon_dtype_size(m->view.dtype);
-    int64_t at = m->at + index * bytes;
+    size_t bytes = (size_t)tenon_view_numel(row) * tenon_dtype_size(m->view.dtype);
     a->row.size = 0;
-    char *to = same ? row->data : batch_bytes_add(&a->row, (size_t)bytes);
+    char *to = same ? row->data : batch_bytes_add(&a->row, bytes);
     if (!to && bytes > 0)
         return TENON_OUT_OF_MEMORY;
-    if (a->zip) {
-        BATCH_TRY(go_to(a, array->index, at));
-        BATCH_TRY(read_on(a, m, to, bytes));
-    } else {
-        BATCH_TRY(batch_mapped_read(&a->mapped, (size_t)at, (size_t)bytes, to));
-    }
+    BATCH_TRY(read_row(a, array, index, row, to));
     return same ? TENON_OK : batch_row_copy(row, m->view.dtype, to);
 }
 
 tenon_status batch_file_facts(const char *path, char *text, size_t capacity) {
     struct stat info;
     if (stat(path, &info) != 0)
-        return tenon_fail(TENON_IO, "%s: %s", path, strerror(errno));
+        return tenon_fail(batch_fault_of_file(errno) ? TENON_INVALID_FILE : TENON_IO, "%s: %s",
+                          path, strerror(errno));
     snprintf(text, capacity, "%lld bytes of %lld.%09ld", (long long)info.st_size,
              (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
     return TENON_OK;

@@ -63,7 +63,8 @@ typedef struct batch_job {
 typedef enum batch_end {
     BATCH_FINISHED,
     BATCH_INTERRUPTED, /* by batch_stop; can be resumed */
-    BATCH_FAILURE      /* tenon_last_error tells */
+    BATCH_FAILURE,     /* tenon_last_error tells */
+    BATCH_USAGE        /* likewise: what was asked for is wrong, by itself or for this model */
 } batch_end;
 
 /* Does the job. */

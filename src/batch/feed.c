@@ -209,7 +209,7 @@ static bool skip_done(batch_feed *f, batch_slot *slot) {
     if (got == BATCH_FAILED)
         fail_slot(slot, TENON_IO, why);
     else if (got == BATCH_END || m->source->digest(m->source) != f->options.digest)
-        fail_slot(slot, TENON_INVALID_ARGUMENT,
+        fail_slot(slot, TENON_INPUT_MISMATCH,
                   "the input is not the one that the interrupted job has read: --resume takes the "
                   "same one, from its start");
     return slot->status == TENON_OK;

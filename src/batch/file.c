@@ -21,6 +21,54 @@ bool batch_file_exists(const char *path) {
     return lstat(path, &info) == 0;
 }
 
+/* The path without links, dots and doubled slashes: what is there is resolved, and the rest follows
+ * as it is written. NULL where it cannot be. The caller frees it. */
+static char *resolve(const char *path) {
+    char *head = strdup(path), *rest = strdup(""), *found = NULL, *whole = NULL;
+    while (head && rest && !(found = realpath(*head ? head : ".", NULL)) && errno == ENOENT &&
+           *head) {
+        size_t length = strlen(head);
+        while (length > 1 && head[length - 1] == '/')
+            head[--length] = '\0';
+        char *slash = strrchr(head, '/'), *name = slash ? slash + 1 : head, *longer = NULL;
+        if (!*name || strcmp(name, "..") == 0)
+            break;
+        if (strcmp(name, ".") != 0) {
+            if (asprintf(&longer, "/%s%s", name, rest) < 0)
+                longer = NULL;
+            free(rest);
+            rest = longer;
+        }
+        name[slash == head ? 0 : slash ? -1 : 0] = '\0';
+    }
+    if (found && rest && asprintf(&whole, "%s%s", strcmp(found, "/") == 0 ? "" : found, rest) < 0)
+        whole = NULL;
+    free(found);
+    free(head);
+    free(rest);
+    return whole;
+}
+
+bool batch_file_is_same(const char *a, const char *b) {
+    struct stat x, y;
+    if (stat(a, &x) == 0 && stat(b, &y) == 0)
+        return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    char *p = resolve(a), *q = resolve(b);
+    bool same = p && q && strcmp(p, q) == 0;
+    free(p);
+    free(q);
+    return same;
+}
+
+bool batch_file_is_in(const char *path, const char *folder) {
+    char *whole = resolve(path), *slash = whole ? strrchr(whole, '/') : NULL;
+    if (slash)
+        slash[slash == whole] = '\0';
+    bool in = slash && batch_file_is_same(whole, folder);
+    free(whole);
+    return in;
+}
+
 tenon_status batch_file_name(const char *path, batch_file *out) {
     struct stat info;
     batch_file f = {.fd = -1, .path = realpath(path, NULL)};

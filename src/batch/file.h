@@ -15,6 +15,11 @@ typedef struct batch_file {
 /* Finds the names: links at `path` are followed. Writes nothing. */
 tenon_status batch_file_name(const char *path, batch_file *out);
 bool batch_file_exists(const char *path);
+/* Whether two paths are one file, or would be if it were there: however they are written, and
+ * through links of both kinds. */
+bool batch_file_is_same(const char *a, const char *b);
+/* Whether a file at `path` lies, or would lie, in this folder itself. */
+bool batch_file_is_in(const char *path, const char *folder);
 
 /* Opens the partial file and keeps its first `size` bytes, which must be there. */
 tenon_status batch_file_open(batch_file *file, int64_t size);

@@ -16,17 +16,23 @@ tenon_status batch_fact(cJSON *facts, const char *name, const char *format, ...)
     return cJSON_AddStringToObject(facts, name, text) ? TENON_OK : batch_no_memory();
 }
 
-/* A model in Tenon's JSON form has its weights in a file beside it. */
+tenon_status batch_model_weights(const char *model, char **out) {
+    size_t length = strlen(model);
+    char *path = NULL;
+    if (length >= 5 && strcmp(model + length - 5, ".json") == 0 &&
+        asprintf(&path, "%.*s.safetensors", (int)(length - 5), model) < 0)
+        return batch_no_memory();
+    *out = path;
+    return TENON_OK;
+}
+
 static tenon_status add_model(cJSON *facts, const char *path) {
-    char text[128];
-    size_t length = strlen(path);
+    char text[128], *weights = NULL;
     BATCH_TRY(batch_file_hash(path, text, sizeof text));
     BATCH_TRY(batch_fact(facts, "model", "%s", text));
-    if (length < 5 || strcmp(path + length - 5, ".json") != 0)
+    BATCH_TRY(batch_model_weights(path, &weights));
+    if (!weights)
         return TENON_OK;
-    char *weights = NULL;
-    if (asprintf(&weights, "%.*s.safetensors", (int)(length - 5), path) < 0)
-        return batch_no_memory();
     tenon_status status = batch_file_hash(weights, text, sizeof text);
     free(weights);
     return status == TENON_OK ? batch_fact(facts, "weights", "%s", text) : TENON_OK;
@@ -59,14 +65,16 @@ static tenon_status add_inputs(cJSON *facts, const batch_model *model) {
 
 /* Without folders: a job may be resumed from another one. */
 static tenon_status add_files(cJSON *facts, const batch_outputs *outputs) {
-    char text[BATCH_TEXT];
-    size_t used = 0;
-    for (int i = 0; i < outputs->count && used < sizeof text; i++) {
+    cJSON *files = cJSON_AddArrayToObject(facts, "files");
+    for (int i = 0; i < outputs->count; i++) {
         const char *path = outputs->items[i].file.path, *slash = strrchr(path, '/');
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", i ? ", " : "",
-                                 slash ? slash + 1 : path);
+        cJSON *name = cJSON_CreateString(slash ? slash + 1 : path);
+        if (!name || !cJSON_AddItemToArray(files, name)) {
+            cJSON_Delete(name);
+            return batch_no_memory();
+        }
     }
-    return batch_fact(facts, "files", "%s", text);
+    return files ? TENON_OK : batch_no_memory();
 }
 
 static tenon_status add_all(cJSON *facts, const batch_job *job, const batch_model *model,
@@ -167,7 +175,7 @@ tenon_status batch_identity_compare(const cJSON *journal, const cJSON *now, cons
     tenon_status status =
         batch_identity_differs(journal, now, list, "in the journal", "now", &differs, &text);
     if (status == TENON_OK && differs)
-        status = tenon_fail(TENON_INVALID_ARGUMENT,
+        status = tenon_fail(TENON_INPUT_MISMATCH,
                             "the interrupted job was another one:%s\n--overwrite starts anew",
                             text.data);
     batch_bytes_free(&text);

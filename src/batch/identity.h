@@ -14,6 +14,10 @@ tenon_status batch_fact(cJSON *facts, const char *name, const char *format, ...)
  * are not compared. */
 tenon_status batch_identity_compare(const cJSON *journal, const cJSON *now, const char *except);
 
+/* The file beside a model in Tenon's JSON form that has its weights; NULL for other models. The
+ * caller frees it. */
+tenon_status batch_model_weights(const char *model, char **out);
+
 /* Whether they differ but for those in the list (ends with NULL); adds lines that tell how to
  * `text`, with `where` and `other` behind the values. */
 tenon_status batch_identity_differs(const cJSON *a, const cJSON *b, const char *const *except,

@@ -30,6 +30,14 @@ static void install(void) {
     sigaction(SIGBUS, &action, &others);
 }
 
+bool batch_fault_of_file(int error) {
+    static const int of_file[] = {ENOENT, EACCES, EPERM, ELOOP, ENAMETOOLONG, ENOTDIR, ENXIO};
+    for (size_t i = 0; i < sizeof of_file / sizeof *of_file; i++)
+        if (error == of_file[i])
+            return true;
+    return false;
+}
+
 tenon_status batch_map(const char *path, batch_mapped *out) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct stat info;
@@ -37,11 +45,13 @@ tenon_status batch_map(const char *path, batch_mapped *out) {
     /* Without waiting for who writes into a pipe, which is refused then. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return tenon_fail(TENON_IO, "%s: cannot be opened: %s", path, strerror(errno));
+        return tenon_fail(batch_fault_of_file(errno) ? TENON_INVALID_FILE : TENON_IO,
+                          "%s: cannot be opened: %s", path, strerror(errno));
     int error = fstat(fd, &info) == 0 ? 0 : errno;
     if (error || !S_ISREG(info.st_mode)) {
         close(fd);
-        return tenon_fail(TENON_IO, "%s: %s", path, error ? strerror(error) : "no regular file");
+        return tenon_fail(error ? TENON_IO : TENON_INVALID_FILE, "%s: %s", path,
+                          error ? strerror(error) : "no regular file");
     }
     batch_mapped m = {.path = strdup(path), .size = (size_t)info.st_size};
     void *data = m.size ? mmap(NULL, m.size, PROT_READ, MAP_SHARED, fd, 0) : NULL;
@@ -74,6 +84,13 @@ static void release(batch_mapped *m, size_t at) {
     }
 }
 
+static tenon_status not_given(const batch_mapped *mapped, size_t at) {
+    struct stat info;
+    bool shorter = stat(mapped->path, &info) == 0 && (size_t)info.st_size < mapped->size;
+    return tenon_fail(shorter ? TENON_INVALID_FILE : TENON_IO, "%s: cannot be read at byte %zu: %s",
+                      mapped->path, at, shorter ? "the file became shorter" : "the disk fails");
+}
+
 tenon_status batch_mapped_read(batch_mapped *mapped, size_t at, size_t size, void *to) {
     sigjmp_buf place;
     release(mapped, at);
@@ -84,8 +101,33 @@ tenon_status batch_mapped_read(batch_mapped *mapped, size_t at, size_t size, voi
         return TENON_OK;
     }
     escape = NULL;
-    return tenon_fail(TENON_IO,
-                      "%s: cannot be read at byte %zu: the disk fails, or the file became "
-                      "shorter",
-                      mapped->path, at);
+    return not_given(mapped, at);
+}
+
+static void gather(const char *from, const tenon_view *view, char *to) {
+    int64_t index[TENON_MAX_RANK] = {0}, offset = 0, count = tenon_view_numel(view);
+    size_t size = tenon_dtype_size(view->dtype);
+    for (int64_t i = 0; i < count; i++) {
+        memcpy(to + (size_t)i * size, from + offset * (int64_t)size, size);
+        for (int d = view->rank - 1; d >= 0; d--) {
+            offset += view->strides[d];
+            if (++index[d] < view->shape[d])
+                break;
+            offset -= view->strides[d] * view->shape[d];
+            index[d] = 0;
+        }
+    }
+}
+
+tenon_status batch_mapped_gather(batch_mapped *mapped, size_t at, const tenon_view *view,
+                                 void *to) {
+    sigjmp_buf place;
+    if (sigsetjmp(place, 1) == 0) {
+        escape = &place;
+        gather(mapped->data + at, view, to);
+        escape = NULL;
+        return TENON_OK;
+    }
+    escape = NULL;
+    return not_given(mapped, at);
 }

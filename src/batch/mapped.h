@@ -10,13 +10,19 @@ typedef struct batch_mapped {
     size_t released; /* in front of here the pages were given back */
 } batch_mapped;
 
-/* All zero is an empty one. */
+/* Whether an error of opening a file is a fault of that file: others are the machine's. */
+bool batch_fault_of_file(int error);
+
+/* All zero is an empty one. INVALID_FILE for a fault of the file, IO for one of the machine. */
 tenon_status batch_map(const char *path, batch_mapped *out);
 void batch_unmap(batch_mapped *mapped);
 
-/* Copies bytes that lie inside. A page that the disk does not give (SIGBUS: it fails, or the file
- * became shorter) is an IO failure. Pages that lie well in front of these are given back, so that
- * the memory in use does not grow with the file. */
+/* Copies bytes that lie inside. A page that the disk does not give (SIGBUS) is INVALID_FILE when
+ * the file became shorter, and an IO failure otherwise. Pages that lie well in front of these are
+ * given back, so that the memory in use does not grow with the file. */
 tenon_status batch_mapped_read(batch_mapped *mapped, size_t at, size_t size, void *to);
+/* Likewise the elements of a view of any strides, row by row. `at` is where the first one is; its
+ * data is not used. No pages are given back. */
+tenon_status batch_mapped_gather(batch_mapped *mapped, size_t at, const tenon_view *view, void *to);
 
 #endif

@@ -57,7 +57,7 @@ static tenon_status open_shard(merge *m, int index) {
     BATCH_TRY(status);
     m->count = index + 1;
     if (s->journal.state.stage != BATCH_DONE)
-        return tenon_fail(TENON_INVALID_ARGUMENT,
+        return tenon_fail(TENON_INVALID_FILE,
                           "shard %d of %d is not done: %" PRId64 " samples are; --resume goes on "
                           "with it",
                           index, m->job->shards, s->journal.state.samples);
@@ -82,8 +82,8 @@ static tenon_status compare_shards(const merge *m) {
         if (status == TENON_OK && !differs)
             status = batch_identity_differs(a, b, own, "in shard 0", other, &rounds, &text);
         if (status == TENON_OK && differs)
-            status = tenon_fail(TENON_INVALID_ARGUMENT, "the shards are of different jobs:%s",
-                                text.data);
+            status =
+                tenon_fail(TENON_INVALID_FILE, "the shards are of different jobs:%s", text.data);
         if (status == TENON_OK && rounds && !m->job->quiet)
             fprintf(stderr, "tenon batch: the shards may round differently:%s\n", text.data);
         batch_bytes_free(&text);
@@ -94,26 +94,19 @@ static tenon_status compare_shards(const merge *m) {
 
 /* ---- The files ---- */
 
-/* Name `index` of "a.0-of-2.npy, b.0-of-2.npy"; the caller frees it. NULL: there is none. */
-static char *name_of(const shard *s, int index) {
+/* The name of a file, which the journal tells; NULL: there is none. */
+static const char *name_of(const shard *s, int index) {
     const cJSON *files = cJSON_GetObjectItemCaseSensitive(facts_of(s), "files");
-    const char *at = cJSON_IsString(files) ? files->valuestring : "";
-    for (; index > 0 && *at; index--) {
-        at = strstr(at, ", ");
-        at = at ? at + 2 : "";
-    }
-    const char *end = strstr(at, ", ");
-    return *at ? strndup(at, end ? (size_t)(end - at) : strlen(at)) : NULL;
+    const cJSON *name = cJSON_IsArray(files) ? cJSON_GetArrayItem(files, index) : NULL;
+    return cJSON_IsString(name) ? name->valuestring : NULL;
 }
 
 static tenon_status shard_file(const merge *m, int index, int file, char **out) {
     const shard *s = &m->shards[index];
-    char *name = name_of(s, file);
-    int length = name ? asprintf(out, "%s%s", s->folder, name) : -1;
-    free(name);
-    return length < 0
-               ? tenon_fail(TENON_INVALID_FILE, "%s: it names no file %d", s->journal.path, file)
-               : TENON_OK;
+    const char *name = name_of(s, file);
+    if (!name)
+        return tenon_fail(TENON_INVALID_FILE, "%s: it names no file %d", s->journal.path, file);
+    return asprintf(out, "%s%s", s->folder, name) < 0 ? batch_no_memory() : TENON_OK;
 }
 
 /* "DIR/a.npy" of shard 0's "DIR/a.0-of-2.npy". */
@@ -235,7 +228,7 @@ static tenon_status write_merged(merge *m, batch_file *to, int file) {
     if (status == TENON_OK)
         status = batch_file_name(path, to);
     if (status == TENON_OK && !m->job->overwrite && batch_file_exists(to->path))
-        status = tenon_fail(TENON_INVALID_ARGUMENT, "%s: it exists; --overwrite replaces it", path);
+        status = tenon_fail(TENON_IO, "%s: it exists; --overwrite replaces it", path);
     if (status == TENON_OK)
         status = batch_file_open(to, 0);
     if (status == TENON_OK)

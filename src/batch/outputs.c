@@ -51,8 +51,10 @@ static tenon_status add(batch_outputs *o, const batch_job *job, int index, const
     item->sink = NULL;
     o->count++;
     for (int i = 0; i < o->count - 1; i++)
-        if (strcmp(o->items[i].file.path, item->file.path) == 0)
-            return tenon_fail(TENON_INVALID_ARGUMENT, "--output: two outputs go to '%s'",
+        if (batch_file_is_same(o->items[i].file.path, item->file.path))
+            return tenon_fail(TENON_INVALID_ARGUMENT,
+                              index < 0 ? "--errors: an output goes to '%s'"
+                                        : "--output: two outputs go to '%s'",
                               item->file.path);
     if (index >= 0)
         o->wanted[index] = true;

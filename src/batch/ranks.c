@@ -28,7 +28,7 @@ tenon_status batch_ranks_start(const batch_ranks **out) {
     return *out ? TENON_OK : tenon_fail(TENON_INTERNAL, "tenon_mpi.so does not start MPI");
 }
 
-static const char *const ends[] = {"finished", "interrupted", "failed"};
+static const char *const ends[] = {"finished", "interrupted", "failed", "failed"};
 
 static tenon_status write_summary(const batch_job *job, const batch_ranks *ranks, batch_end end,
                                   const batch_report *all, double seconds, const char *message) {
@@ -59,8 +59,7 @@ static tenon_status check_outputs(const batch_job *job) {
     for (int i = 0; i < job->outputs.count; i++) {
         const char *path = job->outputs.items[i].value;
         if (!job->overwrite && !job->resume && batch_is_file_path(path) && batch_file_exists(path))
-            return tenon_fail(TENON_INVALID_ARGUMENT, "%s: it exists; --overwrite replaces it",
-                              path);
+            return tenon_fail(TENON_IO, "%s: it exists; --overwrite replaces it", path);
     }
     return TENON_OK;
 }
@@ -85,7 +84,7 @@ batch_end batch_run_ranks(const batch_job *job, const batch_ranks *ranks) {
     own.json = NULL;
     own.quiet = job->quiet || ranks->rank > 0;
     batch_end end = check_outputs(job) == TENON_OK ? batch_run(&own) : BATCH_FAILURE;
-    if (end == BATCH_FAILURE)
+    if (end == BATCH_FAILURE || end == BATCH_USAGE)
         snprintf(message, sizeof message, "%s", tenon_last_error());
     mine.state = end == BATCH_FINISHED ? BATCH_RANK_FINISHED : BATCH_RANK_STOPPED;
     wait_for_all(ranks, &mine, &all);
@@ -107,7 +106,7 @@ batch_end batch_run_ranks(const batch_job *job, const batch_ranks *ranks) {
         snprintf(message, sizeof message, "%s", tenon_last_error());
     }
     ranks->leave();
-    if (end == BATCH_FAILURE)
+    if (end == BATCH_FAILURE || end == BATCH_USAGE)
         (void)tenon_fail(TENON_RUN_FAILED, "%s", message);
     return end;
 }

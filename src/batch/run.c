@@ -71,7 +71,7 @@ static tenon_status refuse_output(const run *r) {
     const char *path = "";
     if (r->job->overwrite || !batch_outputs_exist(&r->outputs, &path))
         return TENON_OK;
-    return tenon_fail(TENON_INVALID_ARGUMENT, "%s: it exists%s; --overwrite replaces it", path,
+    return tenon_fail(TENON_IO, "%s: it exists%s; --overwrite replaces it", path,
                       r->job->resume ? ", and no journal tells what job it is of" : "");
 }
 
@@ -94,7 +94,7 @@ static tenon_status decide(run *r) {
     if (!job->resume) {
         if (!job->overwrite && (found->stage == BATCH_RUNNING || found->stage == BATCH_COMPLETE))
             return tenon_fail(
-                TENON_INVALID_ARGUMENT,
+                TENON_IO,
                 "%s: an interrupted job was here, %" PRId64
                 " samples are done; --resume goes on with it, --overwrite starts anew",
                 r->journal.path, found->samples);
@@ -117,18 +117,29 @@ static tenon_status decide(run *r) {
     return TENON_OK;
 }
 
-static bool is_same_file(const char *a, const char *b) {
-    struct stat x, y;
-    if (strcmp(a, b) == 0)
-        return true;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
-/* What the job writes to `path` must not be what it reads. */
+/* What the job writes to `path` must not be what it reads, nor be read by the same job next time.
+ */
 static tenon_status refuse_read(const run *r, const char *path) {
-    bool read = is_same_file(path, r->job->model);
-    for (int i = 0; i < r->job->inputs.count && !read; i++)
-        read = is_same_file(path, r->job->inputs.items[i].value);
+    const batch_job *job = r->job;
+    const char *name = strrchr(path, '/');
+    struct stat info;
+    char *weights = NULL;
+    BATCH_TRY(batch_model_weights(job->model, &weights));
+    const char *others[] = {job->model, weights, job->topk ? job->topk->labels : NULL,
+                            job->session.tune};
+    bool read = stat(path, &info) == 0 && r->model.source->reads(r->model.source, &info);
+    for (size_t i = 0; i < sizeof others / sizeof *others && !read; i++)
+        read = others[i] && batch_file_is_same(path, others[i]);
+    free(weights);
+    for (int i = 0; i < job->inputs.count; i++) {
+        const char *input = job->inputs.items[i].value;
+        read = read || batch_file_is_same(path, input);
+        if (batch_source_is_array(name ? name + 1 : path) && batch_file_is_in(path, input))
+            return tenon_fail(TENON_INVALID_ARGUMENT,
+                              "%s: it lies in the folder %s, which the job reads, and would be a "
+                              "sample the next time: outputs need another folder",
+                              path, input);
+    }
     return read ? tenon_fail(TENON_INVALID_ARGUMENT, "%s: the job reads it, and would write there",
                              path)
                 : TENON_OK;
@@ -140,11 +151,12 @@ static tenon_status check_written(const run *r) {
     for (int i = 0; i < r->outputs.count; i++) {
         const batch_file *file = &r->outputs.items[i].file;
         BATCH_TRY(refuse_read(r, file->path));
-        taken |= json && (is_same_file(json, file->path) || is_same_file(json, file->partial));
+        taken |= json &&
+                 (batch_file_is_same(json, file->path) || batch_file_is_same(json, file->partial));
     }
     if (!json)
         return TENON_OK;
-    if (taken || is_same_file(json, r->outputs.journal))
+    if (taken || batch_file_is_same(json, r->outputs.journal))
         return tenon_fail(TENON_INVALID_ARGUMENT, "--json %s: the job writes something else there",
                           json);
     return refuse_read(r, json);
@@ -420,7 +432,7 @@ static tenon_status do_work(run *r, batch_end *end) {
 
 /* ---- The end ---- */
 
-static const char *const ends[] = {"finished", "interrupted", "failed"};
+static const char *const ends[] = {"finished", "interrupted", "failed", "failed"};
 
 static tenon_status write_summary(const run *r, batch_end end, const char *message) {
     if (!r->job->json || !r->json_checked)
@@ -467,7 +479,7 @@ static void tell_end(run *r, batch_end end) {
         fprintf(stderr,
                 "tenon batch: %s behind %" PRId64
                 "%s samples; the same command with --resume goes on\n",
-                end == BATCH_FAILURE ? "stopped" : "interrupted", safe, of);
+                end == BATCH_INTERRUPTED ? "interrupted" : "stopped", safe, of);
 }
 
 static tenon_status course(run *r, batch_end *end) {
@@ -496,7 +508,7 @@ batch_end batch_run(const batch_job *job) {
         r.cores = batch_progress_cores(&r.progress);
     }
     if (status != TENON_OK) {
-        end = BATCH_FAILURE;
+        end = status == TENON_INVALID_ARGUMENT ? BATCH_USAGE : BATCH_FAILURE;
         snprintf(message, sizeof message, "%s", tenon_last_error());
     }
     if (job->report)

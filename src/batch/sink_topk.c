@@ -120,7 +120,9 @@ static tenon_status encode_row(topk *s, const tenon_view *row, const char *sampl
         BATCH_TRY(batch_csv_quote(out, sample));
         BATCH_TRY(batch_bytes_print(out, ",%" PRId64 ",%" PRId64 ",", rank + 1, index));
         BATCH_TRY(batch_csv_quote(out, s->labels ? s->labels[index] : ""));
-        BATCH_TRY(batch_bytes_print(out, ",%.9g\n", s->scores[index]));
+        /* The sign of a NaN tells nothing, and differs between CPUs. */
+        BATCH_TRY(isnan(s->scores[index]) ? batch_bytes_print(out, ",nan\n")
+                                          : batch_bytes_print(out, ",%.9g\n", s->scores[index]));
     }
     return TENON_OK;
 }
@@ -160,7 +162,7 @@ static tenon_status start(topk *s, const char *output, const tenon_view *row,
     for (int d = 0; d < row->rank; d++)
         longest = row->shape[d] > longest ? row->shape[d] : longest;
     if (s->classes < 1 || s->classes != longest)
-        return tenon_fail(TENON_INPUT_MISMATCH,
+        return tenon_fail(TENON_INVALID_ARGUMENT,
                           "output '%s' has %" PRId64
                           " numbers for a sample that are not one score for each class: a .csv "
                           "file cannot hold the best",

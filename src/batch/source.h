@@ -4,6 +4,7 @@
 #define BATCH_SOURCE_H
 
 #include <cjson/cJSON.h>
+#include <sys/stat.h>
 #include <tenon/tenon.h>
 
 enum { BATCH_TEXT = 512 }; /* bytes of names and reasons, with their end */
@@ -40,6 +41,8 @@ struct batch_source {
     /* Adds what tells this source from another to `facts`, strings and numbers by name: sizes,
      * times of change, options that change what samples hold. A resumed job must find the same. */
     tenon_status (*identify)(const batch_source *source, cJSON *facts);
+    /* Whether this is one of the files that it reads. */
+    bool (*reads)(const batch_source *source, const struct stat *file);
     /* With one loader only, may be NULL: a hash of everything that was read up to the end of the
      * last sample that was fetched, for sources that cannot be told apart before. */
     uint64_t (*digest)(const batch_source *source);
@@ -57,6 +60,8 @@ tenon_status batch_source_stream(int fd, const batch_field *fields, int count, b
 tenon_status batch_source_join(batch_source *const *parts, const char *const *names,
                                const int *const *fields, const int *counts, int part_count,
                                batch_source **out);
+/* Whether a folder of samples takes a file of this name for an array. */
+bool batch_source_is_array(const char *name);
 void batch_source_destroy(batch_source **source);
 
 /* The dtype and shape of the array (of that name, where there are several) in a file, or in the

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct part {
     char *name; /* of the file */
@@ -101,7 +102,7 @@ static tenon_status add_part(files *f, const char *name) {
     return parts[f->part_count++].name ? TENON_OK : batch_no_memory();
 }
 
-static bool is_array_file(const char *name) {
+bool batch_source_is_array(const char *name) {
     static const char *const endings[] = {".npy", ".npz", ".safetensors"};
     size_t length = strlen(name);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
@@ -123,7 +124,7 @@ static tenon_status list_folder(files *f) {
     tenon_status status = TENON_OK;
     struct dirent *entry;
     while (status == TENON_OK && (errno = 0, entry = readdir(folder)) != NULL)
-        if (is_array_file(entry->d_name))
+        if (batch_source_is_array(entry->d_name))
             status = add_part(f, entry->d_name);
     if (status == TENON_OK && errno != 0)
         status = tenon_fail(TENON_IO, "%s: cannot be read: %s", f->path, strerror(errno));
@@ -136,6 +137,11 @@ static tenon_status list_folder(files *f) {
     return status;
 }
 
+/* Whether something is wrong with one file of a folder, and others can be used. */
+static bool is_of_file(const files *f, tenon_status status) {
+    return f->folder && status != TENON_OUT_OF_MEMORY && status != TENON_IO;
+}
+
 /* A file of a folder that cannot be used is a bad sample, or as many as it has; of a single file it
  * is an error. */
 static tenon_status survey(files *f) {
@@ -143,7 +149,7 @@ static tenon_status survey(files *f) {
         part *p = &f->parts[i];
         p->count = 1;
         tenon_status status = open_part(f, i, p);
-        if (status == TENON_OUT_OF_MEMORY || (status != TENON_OK && !f->folder))
+        if (status != TENON_OK && !is_of_file(f, status))
             return status;
         if (status != TENON_OK) {
             p->why = strdup(tenon_last_error());
@@ -172,9 +178,10 @@ static const part *part_of(const files *f, int64_t index) {
     return &f->parts[low];
 }
 
-static batch_got bad(char *why) {
+/* A file that cannot be opened any more may be gone with its folder. */
+static batch_got fail(const files *f, tenon_status status, char *why) {
     snprintf(why, BATCH_TEXT, "%s", tenon_last_error());
-    return BATCH_BAD;
+    return is_of_file(f, status) && access(f->path, F_OK) == 0 ? BATCH_BAD : BATCH_FAILED;
 }
 
 /* The file may have changed since it was surveyed. */
@@ -194,17 +201,10 @@ static batch_got fetch(batch_source *base, int64_t index, const tenon_view *rows
         snprintf(why, BATCH_TEXT, "%s", p->why);
         return BATCH_BAD;
     }
-    if (f->open != (int)(p - f->parts) && reopen(f, p) != TENON_OK)
-        return bad(why);
-    for (int k = 0; k < f->field_count; k++) {
-        tenon_status status =
-            batch_archive_read(f->archive, &f->arrays[k], index - p->first, &rows[k]);
-        if (status != TENON_OK) {
-            bad(why);
-            return status == TENON_INVALID_FILE ? BATCH_BAD : BATCH_FAILED;
-        }
-    }
-    return BATCH_GOT;
+    tenon_status status = f->open == (int)(p - f->parts) ? TENON_OK : reopen(f, p);
+    for (int k = 0; k < f->field_count && status == TENON_OK; k++)
+        status = batch_archive_read(f->archive, &f->arrays[k], index - p->first, &rows[k]);
+    return status == TENON_OK ? BATCH_GOT : fail(f, status, why);
 }
 
 static void name(const batch_source *base, int64_t index, char *text) {
@@ -216,7 +216,21 @@ static void name(const batch_source *base, int64_t index, char *text) {
         snprintf(text, BATCH_TEXT, "%.480s[%" PRId64 "]", p->name, index - p->first);
 }
 
-/* A few files are told one by one, many as a whole. */
+static bool reads(const batch_source *base, const struct stat *file) {
+    const files *f = (const files *)base;
+    bool found = false;
+    for (int i = 0; i < f->part_count && !found; i++) {
+        struct stat info;
+        char *path = NULL;
+        found = file_path(f, i, &path) == TENON_OK && stat(path, &info) == 0 &&
+                info.st_dev == file->st_dev && info.st_ino == file->st_ino;
+        free(path);
+    }
+    return found;
+}
+
+/* A few files are told one by one, many as a whole. One of a folder that is not there counts,
+ * too. */
 static tenon_status identify(const batch_source *base, cJSON *facts) {
     enum { FEW = 16 };
     const files *f = (const files *)base;
@@ -227,7 +241,10 @@ static tenon_status identify(const batch_source *base, cJSON *facts) {
         BATCH_TRY(file_path(f, i, &path));
         tenon_status status = batch_file_facts(path, text, sizeof text);
         free(path);
-        BATCH_TRY(status);
+        if (status != TENON_OK && !is_of_file(f, status))
+            return status;
+        if (status != TENON_OK)
+            snprintf(text, sizeof text, "not there");
         hash = batch_hash(hash, f->parts[i].name, strlen(f->parts[i].name) + 1);
         hash = batch_hash(hash, text, strlen(text));
         if (f->part_count <= FEW && !cJSON_AddStringToObject(facts, f->parts[i].name, text))
@@ -278,6 +295,7 @@ tenon_status batch_source_files(const char *path, const batch_field *fields, int
                           .fetch = fetch,
                           .name = name,
                           .identify = identify,
+                          .reads = reads,
                           .destroy = destroy},
                  .path = strdup(path),
                  .fields = fields,

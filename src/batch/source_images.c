@@ -3,6 +3,7 @@
 #include "hash.h"
 #include "identity.h"
 #include "images.h"
+#include "mapped.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
@@ -34,10 +35,6 @@ static bool is_image(const char *name) {
     return ends_with(name, ".jpg") || ends_with(name, ".jpeg") || ends_with(name, ".png");
 }
 
-static bool is_array(const char *name) {
-    return ends_with(name, ".npy") || ends_with(name, ".npz") || ends_with(name, ".safetensors");
-}
-
 /* ---- Which files ---- */
 
 static tenon_status add_name(images *s, const char *name, size_t length) {
@@ -56,8 +53,8 @@ static tenon_status add_name(images *s, const char *name, size_t length) {
     return TENON_OK;
 }
 
-/* The next image below a folder; NULL when there is none any more, or with a status. Links are
- * followed, but not in circles. */
+/* The next image below a folder, or folder in it that cannot be read, which is a bad sample; NULL
+ * when there is none any more, or with a status. Links are followed, but not in circles. */
 static FTSENT *next_image(FTS *walk, tenon_status *status) {
     FTSENT *entry;
     while (errno = 0, entry = fts_read(walk)) {
@@ -68,6 +65,9 @@ static FTSENT *next_image(FTS *walk, tenon_status *status) {
                 fts_set(walk, entry, FTS_SKIP);
             break;
         case FTS_DNR:
+            if (entry->fts_level > 0)
+                return entry;
+            /* fallthrough */
         case FTS_ERR:
             *status = tenon_fail(TENON_IO, "%s: cannot be read: %s", entry->fts_path,
                                  strerror(entry->fts_errno));
@@ -168,7 +168,7 @@ bool batch_path_is_images(const char *path) {
     if (!walk)
         return false;
     for (entry = fts_read(walk) ? fts_children(walk, 0) : NULL; entry; entry = entry->fts_link)
-        array = array || is_array(entry->fts_name);
+        array = array || batch_source_is_array(entry->fts_name);
     image = !array && next_image(walk, &status) != NULL;
     fts_close(walk);
     return image;
@@ -184,11 +184,7 @@ static char *path_of(const images *s, int64_t index) {
 
 /* Faults of one file; other errors are the machine's, and so are those of a folder that is gone. */
 static batch_got cannot(const images *s, int error, const char *what, char *why) {
-    static const int of_file[] = {ENOENT, EACCES, EPERM, ELOOP, ENAMETOOLONG, ENOTDIR, ENXIO};
-    batch_got got = BATCH_FAILED;
-    for (size_t i = 0; i < sizeof of_file / sizeof *of_file; i++)
-        if (error == of_file[i])
-            got = BATCH_BAD;
+    batch_got got = batch_fault_of_file(error) ? BATCH_BAD : BATCH_FAILED;
     if (*s->folder && access(s->folder, F_OK) != 0)
         got = BATCH_FAILED;
     snprintf(why, BATCH_TEXT, "%s: %s", what, strerror(error));
@@ -251,6 +247,19 @@ static void name(const batch_source *base, int64_t index, char *text) {
     snprintf(text, BATCH_TEXT, "%s", ((const images *)base)->names[index]);
 }
 
+static bool reads(const batch_source *base, const struct stat *file) {
+    const images *s = (const images *)base;
+    bool found = false;
+    for (int64_t i = 0; i < base->count && !found; i++) {
+        struct stat info;
+        char *path = path_of(s, i);
+        found = path && stat(path, &info) == 0 && info.st_dev == file->st_dev &&
+                info.st_ino == file->st_ino;
+        free(path);
+    }
+    return found;
+}
+
 /* The files' sizes and times of change go into one hash. A file that is not there counts, too. */
 static tenon_status identify(const batch_source *base, cJSON *facts) {
     const images *s = (const images *)base;
@@ -300,7 +309,7 @@ static tenon_status check_field(images *s, const batch_field *field) {
     t->crop_height = t->crop_height > 0 ? t->crop_height : row->shape[1];
     t->crop_width = t->crop_width > 0 ? t->crop_width : row->shape[2];
     if (t->crop_height != row->shape[1] || t->crop_width != row->shape[2])
-        return tenon_fail(TENON_INPUT_MISMATCH,
+        return tenon_fail(TENON_INVALID_ARGUMENT,
                           "input '%s' takes images of %" PRId64 "x%" PRId64
                           " pixels (height, width): the crop is %" PRId64 "x%" PRId64,
                           field->name, row->shape[1], row->shape[2], t->crop_height, t->crop_width);
@@ -316,7 +325,11 @@ tenon_status batch_source_images(const char *path, const image_transform *transf
     images *s = calloc(1, sizeof *s);
     if (!s)
         return batch_no_memory();
-    *s = (images){.base = {.fetch = fetch, .name = name, .identify = identify, .destroy = destroy},
+    *s = (images){.base = {.fetch = fetch,
+                           .name = name,
+                           .identify = identify,
+                           .reads = reads,
+                           .destroy = destroy},
                   .transform = *transform};
     tenon_status status = check_field(s, field);
     if (status == TENON_OK)

@@ -60,6 +60,14 @@ static tenon_status identify(const batch_source *base, cJSON *facts) {
     return TENON_OK;
 }
 
+static bool reads(const batch_source *base, const struct stat *file) {
+    const join *j = (const join *)base;
+    bool found = false;
+    for (int i = 0; i < j->part_count && !found; i++)
+        found = j->parts[i].source->reads(j->parts[i].source, file);
+    return found;
+}
+
 static void destroy(batch_source *base) {
     join *j = (join *)base;
     for (int i = 0; i < j->part_count; i++) {
@@ -98,8 +106,8 @@ tenon_status batch_source_join(batch_source *const *parts, const char *const *na
     join *j = calloc(1, sizeof *j);
     if (!j)
         return batch_no_memory();
-    j->base =
-        (batch_source){.fetch = fetch, .name = name, .identify = identify, .destroy = destroy};
+    j->base = (batch_source){
+        .fetch = fetch, .name = name, .identify = identify, .reads = reads, .destroy = destroy};
     j->parts = calloc((size_t)part_count + 1, sizeof *j->parts);
     tenon_status status = j->parts ? TENON_OK : batch_no_memory();
     for (int i = 0; i < part_count && status == TENON_OK; i++) {

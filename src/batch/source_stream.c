@@ -92,6 +92,12 @@ static tenon_status identify(const batch_source *base, cJSON *facts) {
     return cJSON_AddStringToObject(facts, "standard input", text) ? TENON_OK : batch_no_memory();
 }
 
+static bool reads(const batch_source *base, const struct stat *file) {
+    struct stat info;
+    return fstat(((const stream *)base)->fd, &info) == 0 && info.st_dev == file->st_dev &&
+           info.st_ino == file->st_ino;
+}
+
 static uint64_t digest(const batch_source *base) {
     return ((const stream *)base)->hash;
 }
@@ -118,6 +124,7 @@ tenon_status batch_source_stream(int fd, const batch_field *fields, int count, b
                            .fetch = fetch,
                            .name = name,
                            .identify = identify,
+                           .reads = reads,
                            .digest = digest,
                            .destroy = destroy},
                   .fd = fd,

@@ -196,6 +196,8 @@ static int execute(batch *b) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     batch_end end = ranks ? batch_run_ranks(&b->job, ranks) : batch_run(&b->job);
+    if (end == BATCH_USAGE)
+        return cli_error(CLI_USAGE, "%s", tenon_last_error());
     if (end == BATCH_FAILURE)
         return cli_failed();
     return end == BATCH_FINISHED ? CLI_OK : 128 + signal_number;

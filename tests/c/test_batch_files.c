@@ -177,18 +177,76 @@ START_TEST(files_that_do_not_fit) {
     float_samples(test_path("x.npy"));
     refuses(test_path("x.npy"), &wide, 1, "float32[3]");
     refuses(test_path("x.npy"), &whole, 1, "int64[3]");
-    refuses(test_path("x.npy"), fields, 2, "no array 'x'");
+    refuses(test_path("x.npy"), fields, 2, "x.npy: it holds one array, which has no name");
+    refuses(test_path("x.npy"), fields, 2, "--input NAME=PATH");
     refuses(test_path("none.npy"), fields, 1, "No such file");
     ck_assert_int_eq(mkdir(test_path("empty"), 0777), 0);
     refuses(test_path("empty"), fields, 1, "no .npy");
     test_write(test_path("long.npy"), "\x93NUMPY\x01\x00\xff\xff{", 11);
     refuses(test_path("long.npy"), fields, 1, "ends inside");
-    static const char turned[] = "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n";
-    char file[10 + sizeof turned - 1 + 24] = "\x93NUMPY\x01";
-    file[8] = (char)(sizeof turned - 1);
-    memcpy(file + 10, turned, sizeof turned - 1);
-    test_write(test_path("turned.npy"), file, sizeof file);
-    refuses(test_path("turned.npy"), fields, 1, "Fortran");
+    /* Of a .npz: the file and the member. */
+    static const char bad[] = "\x93NUMPY\x01\x00\x08\x00{'de': 1}";
+    write_npz(test_path("bad.npz"), bad, sizeof bad - 1, ZIP_CM_STORE);
+    refuses(test_path("bad.npz"), fields, 1, "bad.npz: 'x': .npy header: 'descr' is missing");
+    size_t size;
+    char *npy = test_read(test_path("x.npy"), &size);
+    write_npz(test_path("short.npz"), npy, size - 4, ZIP_CM_STORE);
+    refuses(test_path("short.npz"), fields, 1, "short.npz: 'x': the shape needs 108 bytes");
+    free(npy);
+}
+END_TEST
+
+/* The file of an array in Fortran order, of 4 samples of 2x3; its length. */
+enum { TURNED_ROWS = 4, TURNED = 4 * 2 * 3 };
+
+static size_t turned_file(const char *dtype, const void *data, size_t size, char *file) {
+    char dict[128];
+    int length = snprintf(dict, sizeof dict,
+                          "{'descr': '<%s', 'fortran_order': True, 'shape': (4, 2, 3), }\n", dtype);
+    memcpy(file, "\x93NUMPY\x01", 8);
+    file[8] = (char)length;
+    file[9] = 0;
+    memcpy(file + 10, dict, (size_t)length);
+    memcpy(file + 10 + length, data, size);
+    return 10 + (size_t)length + size;
+}
+
+/* Element (i, j, k) lies at i + 4 (j + 2 k), and the data at no multiple of its size. */
+START_TEST(fortran_order) {
+    batch_field field = field_of("x", TENON_FLOAT32, 2, (int64_t[]){2, 3});
+    batch_field one = field_of("x", TENON_FLOAT32, 3, (int64_t[]){TURNED_ROWS, 2, 3});
+    float data[TURNED], row[TURNED];
+    uint16_t halves[TURNED];
+    char file[512], why[BATCH_TEXT];
+    for (int i = 0; i < TURNED; i++) {
+        data[i] = (float)i;
+        /* Numbers of float16 whose bits are those of i + 1 to 2, in steps of 1/1024. */
+        halves[i] = (uint16_t)(0x3c00 + i);
+    }
+    ck_assert_int_eq(mkdir(test_path("f"), 0777), 0);
+    test_write(test_path("x.npy"), file, turned_file("f4", data, sizeof data, file));
+    test_write(test_path("f/x.npy"), file, turned_file("f4", data, sizeof data, file));
+    test_write(test_path("h.npy"), file, turned_file("f2", halves, sizeof halves, file));
+    static const char *const names[] = {"x.npy", "h.npy", "f"};
+    for (int n = 0; n < 3; n++) {
+        batch_source *source = NULL;
+        const batch_field *f = n == 2 ? &one : &field; /* of the folder all is one sample */
+        ck_assert_int_eq(batch_source_files(test_path(names[n]), f, 1, &source), TENON_OK);
+        ck_assert_int_eq(source->count, n == 2 ? 1 : TURNED_ROWS);
+        for (int i = 0; i < TURNED_ROWS; i++) {
+            tenon_view view = f->row;
+            view.data = row;
+            ck_assert_int_eq(source->fetch(source, n == 2 ? 0 : i, &view, why), BATCH_GOT);
+            for (int j = 0; j < 6; j++) {
+                float at = (float)(i + TURNED_ROWS * (j / 3 + 2 * (j % 3)));
+                ck_assert_float_eq(row[n == 2 ? i * 6 + j : j], n == 1 ? 1 + at / 1024 : at);
+            }
+        }
+        batch_source_destroy(&source);
+    }
+    /* Members of archives are read one way only. */
+    write_npz(test_path("x.npz"), file, turned_file("f4", data, sizeof data, file), ZIP_CM_STORE);
+    refuses(test_path("x.npz"), &field, 1, "x.npz: 'x': it is in Fortran order");
 }
 END_TEST
 
@@ -366,6 +424,77 @@ START_TEST(wrong_files_of_a_folder) {
     ck_assert_int_eq(source->fetch(source, 0, &row, why), BATCH_BAD);
     ck_assert_ptr_nonnull(strstr(why, "changed"));
     batch_source_destroy(&source);
+}
+END_TEST
+
+static batch_got fetch_row(batch_source *source, const batch_field *field, int64_t index,
+                           char *why) {
+    float x[COLUMNS];
+    tenon_view row = field->row;
+    row.data = x;
+    *why = '\0';
+    return source->fetch(source, index, &row, why);
+}
+
+/* Names that lead nowhere, folders, pipes, and files that go while the job runs: bad samples, and
+ * no reason to end. When the folder itself goes, all ends. */
+START_TEST(names_of_a_folder_without_a_file) {
+    batch_field field = float_field();
+    char why[BATCH_TEXT];
+    ck_assert_int_eq(mkdir(test_path("f"), 0777), 0);
+    float_samples(test_path("f/1.npy"));
+    ck_assert_int_eq(symlink("nowhere.npy", test_path("f/2.npy")), 0);
+    ck_assert_int_eq(symlink("3.npy", test_path("f/3.npy")), 0); /* a circle */
+    ck_assert_int_eq(mkdir(test_path("f/4.npy"), 0777), 0);
+    ck_assert_int_eq(mkfifo(test_path("f/5.npy"), 0666), 0);
+    float_samples(test_path("f/6.npy"));
+    batch_source *source = NULL;
+    ck_assert_int_eq(batch_source_files(test_path("f"), &field, 1, &source), TENON_OK);
+    ck_assert_int_eq(source->count, 2 * ROWS + 4);
+    cJSON *facts = cJSON_CreateObject();
+    ck_assert_int_eq(source->identify(source, facts), TENON_OK);
+    ck_assert_str_eq(cJSON_GetObjectItem(facts, "2.npy")->valuestring, "not there");
+    cJSON_Delete(facts);
+    static const char *const reasons[] = {"2.npy: cannot be opened: No such file",
+                                          "3.npy: cannot be opened: Too many levels",
+                                          "4.npy: no regular file", "5.npy: no regular file"};
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(fetch_row(source, &field, ROWS + i, why), BATCH_BAD);
+        ck_assert_msg(strstr(why, reasons[i]) != NULL, "%s", why);
+    }
+    ck_assert_int_eq(fetch_row(source, &field, 0, why), BATCH_GOT);
+    ck_assert_int_eq(rename(test_path("f/6.npy"), test_path("6")), 0);
+    ck_assert_int_eq(fetch_row(source, &field, ROWS + 4, why), BATCH_BAD);
+    ck_assert_ptr_nonnull(strstr(why, "6.npy: cannot be opened: No such file"));
+    ck_assert_int_eq(rename(test_path("6"), test_path("f/6.npy")), 0);
+    ck_assert_int_eq(fetch_row(source, &field, ROWS + 4, why), BATCH_GOT);
+    ck_assert_int_eq(rename(test_path("f"), test_path("g")), 0);
+    ck_assert_int_eq(fetch_row(source, &field, 0, why), BATCH_FAILED);
+    batch_source_destroy(&source);
+}
+END_TEST
+
+/* One that becomes shorter while it is mapped is bad, and the rest of the folder is not. */
+START_TEST(shrinking_file_of_a_folder) {
+    enum { COUNT = 4096 };
+    batch_field field = field_of("x", TENON_FLOAT32, 1, (int64_t[]){1024});
+    float *x = calloc(COUNT, 1024 * sizeof *x);
+    char why[BATCH_TEXT] = "";
+    tenon_view row = field.row;
+    ck_assert_int_eq(mkdir(test_path("f"), 0777), 0);
+    job_save(test_path("f/1.npy"), TENON_FLOAT32, 2, (int64_t[]){COUNT, 1024}, x);
+    job_save(test_path("f/2.npy"), TENON_FLOAT32, 2, (int64_t[]){1, 1024}, x);
+    batch_source *source = NULL;
+    ck_assert_int_eq(batch_source_files(test_path("f"), &field, 1, &source), TENON_OK);
+    row.data = x;
+    ck_assert_int_eq(source->fetch(source, 0, &row, why), BATCH_GOT);
+    ck_assert_int_eq(truncate(test_path("f/1.npy"), 1 << 20), 0);
+    ck_assert_int_eq(source->fetch(source, COUNT - 1, &row, why), BATCH_BAD);
+    ck_assert_ptr_nonnull(strstr(why, "1.npy: cannot be read at byte"));
+    ck_assert_ptr_nonnull(strstr(why, "shorter"));
+    ck_assert_int_eq(source->fetch(source, COUNT, &row, why), BATCH_GOT);
+    batch_source_destroy(&source);
+    free(x);
 }
 END_TEST
 
@@ -576,6 +705,49 @@ END_TEST
 
 /* ---- Files ---- */
 
+/* However a path is written, and whether anything is there. */
+START_TEST(paths_of_one_file) {
+    char folder[512], a[1024], b[1024];
+    snprintf(folder, sizeof folder, "%s", test_path("p"));
+    ck_assert_int_eq(mkdir(folder, 0777), 0);
+    ck_assert_int_eq(symlink("p", test_path("link")), 0);
+    static const struct {
+        const char *a, *b;
+        bool same;
+    } cases[] = {
+        {"p/y.npy", "p/y.npy", true},
+        {"p/y.npy", "p/./y.npy", true},
+        {"p/y.npy", "p//y.npy", true},
+        {"p/y.npy", "link/y.npy", true},
+        {"p/y.npy", "p/../link/y.npy", true},
+        {"new/y.npy", "new/./y.npy", true},
+        {"new/a//y.npy", "./new//a/y.npy", true},
+        {"p/y.npy", "p/z.npy", false},
+        {"p/y.npy", "new/y.npy", false},
+        {"p/y.npy", "new/../p/z.npy", false},
+    };
+    ck_assert_int_eq(chdir(test_folder), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ck_assert_msg(batch_file_is_same(cases[i].a, cases[i].b) == cases[i].same, "%s and %s",
+                      cases[i].a, cases[i].b);
+        snprintf(a, sizeof a, "%s/%s", test_folder, cases[i].a);
+        ck_assert_msg(batch_file_is_same(a, cases[i].b) == cases[i].same, "%s and %s", a,
+                      cases[i].b);
+    }
+    test_write("p/y.npy", "1", 1);
+    ck_assert_int_eq(link("p/y.npy", "hard.npy"), 0);
+    ck_assert_int_eq(symlink("p/y.npy", "soft.npy"), 0);
+    test_write("p/z.npy", "1", 1);
+    snprintf(b, sizeof b, "%s/p/./y.npy", test_folder);
+    ck_assert(batch_file_is_same("hard.npy", b) && batch_file_is_same("soft.npy", b));
+    ck_assert(!batch_file_is_same("hard.npy", "p/z.npy"));
+    ck_assert(batch_file_is_in("p/none", "link/") && batch_file_is_in(b, "p"));
+    ck_assert(!batch_file_is_in("none", "p") && !batch_file_is_in("p/new/none", "p"));
+    ck_assert(batch_file_is_in("none", ".") && batch_file_is_in("/none", "/"));
+    ck_assert_int_eq(chdir("/"), 0);
+}
+END_TEST
+
 START_TEST(partial_files) {
     batch_file f, same;
     char path[512], link[512];
@@ -607,22 +779,26 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("batch_files");
     TCase *tests = tcase_create("files");
-    tcase_set_timeout(tests, 30);
+    tcase_set_timeout(tests, 120);
     tcase_add_test(tests, broken_npy);
     tcase_add_test(tests, broken_safetensors);
     tcase_add_test(tests, broken_npz);
     tcase_add_test(tests, files_that_do_not_fit);
+    tcase_add_test(tests, fortran_order);
     tcase_add_test(tests, any_order_of_samples);
     tcase_add_test(tests, shrinking_file);
     tcase_add_test(tests, long_file);
     tcase_add_test(tests, dtypes_of_rows);
     tcase_add_test(tests, stream_of_records);
     tcase_add_test(tests, wrong_files_of_a_folder);
+    tcase_add_test(tests, names_of_a_folder_without_a_file);
+    tcase_add_test(tests, shrinking_file_of_a_folder);
     tcase_add_test(tests, array_sinks);
     tcase_add_test(tests, lists_of_bad_samples);
     tcase_add_test(tests, journal_is_read_back);
     tcase_add_test(tests, broken_journal);
     tcase_add_test(tests, lines_of_another_journal);
+    tcase_add_test(tests, paths_of_one_file);
     tcase_add_test(tests, partial_files);
     suite_add_tcase(suite, tests);
     return run_suite(suite);

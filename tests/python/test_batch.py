@@ -257,20 +257,20 @@ def test_other_job(tenon, samples, tmp_path):
         (FAILED, ["--input", "{s}", "--output", "{t}/none/o.npy"], "No such file"),
         (FAILED, ["--input", "{s}", "--output", "{t}"], None),
         (FAILED, ["--input", "{t}/none.npy", "--output", "{t}/o.npy"], "No such file"),
-        (FAILED, ["--input", "pictures={s}", "--output", "{t}/o.npy"], "pictures"),
-        (FAILED, ["--input", "{s}", "--input", "images={s}", "--output", "{t}/o.npy"], "left"),
-        (FAILED, ["--input", "{s}", "--output", "scores={t}/o.npy"], "scores"),
-        (FAILED, ["--input", "{s}", "--output", "logits={t}/o.txt"], ".safetensors"),
-        (FAILED, ["--input", "{s}"], "--output"),
-        (FAILED, ["--output", "{t}/o.npy"], "images"),
-        (FAILED, ["--input", "{s}", "--output", "{t}/o.npy", "--batch", "2000"], "1024"),
-        (FAILED, ["--input", "{s}", "--output", "{t}/o.npy", "--errors", "{t}/e.txt"], ".jsonl"),
+        (USAGE, ["--input", "pictures={s}", "--output", "{t}/o.npy"], "pictures"),
+        (USAGE, ["--input", "{s}", "--input", "images={s}", "--output", "{t}/o.npy"], "left"),
+        (USAGE, ["--input", "{s}", "--output", "scores={t}/o.npy"], "scores"),
+        (USAGE, ["--input", "{s}", "--output", "logits={t}/o.txt"], ".safetensors"),
+        (USAGE, ["--input", "{s}"], "--output"),
+        (USAGE, ["--output", "{t}/o.npy"], "images"),
+        (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--batch", "2000"], "1024"),
+        (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--errors", "{t}/e.txt"], ".jsonl"),
         (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--batch", "0"], "--batch"),
         (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--shard", "2/2"], "--shard"),
         (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--on-error", "x"], "--on-error"),
         (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--resume", "--overwrite"], "--resume"),
         (USAGE, ["--input", "", "--output", "{t}/o.npy"], "empty"),
-        (FAILED, ["--input", "-", "--output", "{t}/o.npy", "--shard", "0/2"], "standard input"),
+        (USAGE, ["--input", "-", "--output", "{t}/o.npy", "--shard", "0/2"], "standard input"),
     ],
 )
 def test_wrong(tenon, samples, tmp_path, status, arguments, words):
@@ -490,12 +490,81 @@ def test_nothing_is_written_over_what_is_read(tenon, samples, tmp_path):
     given.write_bytes(samples.read_bytes())
     output = tmp_path / "o.npy"
     job = [MODEL, "--input", given, "--output"]
-    assert "the job reads it" in fails(tenon, FAILED, *job, given, "--overwrite")
-    assert "the job reads it" in fails(tenon, FAILED, *job, output, "--json", given)
-    for taken in (output, f"{output}.partial", f"{output}.journal"):
-        assert "writes something else" in fails(tenon, FAILED, *job, output, "--json", taken)
+    assert "the job reads it" in fails(tenon, USAGE, *job, given, "--overwrite")
+    assert "the job reads it" in fails(tenon, USAGE, *job, output, "--json", given)
+    for taken in (output, f"{output}.partial", f"{output}.journal", f"{tmp_path}/./o.npy"):
+        assert "writes something else" in fails(tenon, USAGE, *job, output, "--json", taken)
     assert given.read_bytes() == samples.read_bytes()
     assert os.listdir(tmp_path) == ["given.npy"]
+
+
+def test_nothing_is_written_over_files_of_a_folder(tenon, samples, tmp_path):
+    """Nor under a name that the next job would read, under whatever other name."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    kept = tmp_path / "kept.npy"
+    kept.write_bytes(samples.read_bytes())
+    (folder / "a.npy").symlink_to(kept)
+    (tmp_path / "other").symlink_to(folder)
+    job = [MODEL, "--input", folder, "--overwrite", "--output"]
+    for output in (folder / "o.npy", folder, f"{tmp_path}/other/./o.safetensors"):
+        message = fails(tenon, USAGE, *job, output)
+        assert f"lies in the folder {folder}" in message
+    for output in ([kept], [folder / "a.npy"], [tmp_path / "o.npy", "--json", kept]):
+        assert "kept.npy: the job reads it" in fails(tenon, USAGE, *job, *output)
+    assert kept.read_bytes() == samples.read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["in", "kept.npy", "other"]
+    # Tables are no arrays, and what stands below the folder is not read.
+    (folder / "below").mkdir()
+    job = [MODEL, "--input", folder, "--quiet", "--output"]
+    for output in (folder / "best.csv", folder / "below" / "o.npy"):
+        tenon("batch", *job, output)
+        tenon("batch", *job, output, "--resume")
+    # Nor over labels, and what else it reads.
+    labels = tmp_path / "labels.txt"
+    labels.write_text("a\n" * 10)
+    given = [MODEL, "--input", folder, "--output", tmp_path / "l.csv", "--labels", labels]
+    assert "the job reads it" in fails(tenon, USAGE, *given, "--json", labels)
+
+
+def two_outputs(path):
+    path.write_text(
+        "graph g {\n  symbol s0 in [1, 64]\n  input %x: float32[s0, 2]\n"
+        '  %y = aten.neg(%x)\n  %z = aten.abs(%x)\n  output "y" = %y\n  output "z" = %z\n}\n'
+    )
+    np.save(path.parent / "x.npy", np.float32([[1, -2], [3, -4]]))
+    return [path, "--input", path.parent / "x.npy"]
+
+
+def test_two_names_of_one_output(tenon, tmp_path):
+    job = two_outputs(tmp_path / "m.txt")
+    (tmp_path / "p").mkdir()
+    (tmp_path / "q").symlink_to("p")
+    old, hard = tmp_path / "p" / "old.npy", tmp_path / "hard.npy"
+    old.write_text("old")
+    hard.hardlink_to(old)
+    for y, z in [("p/y.npy", "p/./y.npy"), ("p/y.npy", "q/y.npy"), ("p/old.npy", "hard.npy")]:
+        given = ["--output", f"y={tmp_path}/{y}", "--output", f"z={tmp_path}/{z}", "--overwrite"]
+        assert "two outputs go to" in fails(tenon, USAGE, *job, *given)
+    errors = ["--output", f"y={tmp_path}/p/y.csv", "--errors", f"{tmp_path}/q/y.csv"]
+    assert "--errors: an output goes to" in fails(tenon, USAGE, *job, *errors)
+    assert os.listdir(tmp_path / "p") == ["old.npy"]
+
+
+def test_names_in_a_journal(tenon, tmp_path):
+    """Shards are joined by the names that the journals have, whatever is in these."""
+    job = two_outputs(tmp_path / "m.txt")
+    long = "n" * 200
+    outputs = [
+        *("--output", f"y={tmp_path}/a, b.0-of-2.npy", "--output", f"z={tmp_path}/{long}.npy"),
+        *("--errors", f"{tmp_path}/{long}.csv"),
+    ]
+    for shard in range(2):
+        tenon("batch", *job, *outputs, "--shard", f"{shard}/2", "--batch", 1)
+    tenon("batch", "--merge", 2, *outputs[:2])
+    want = np.load(tmp_path / "x.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "a, b.0-of-2.npy"), -want)
+    np.testing.assert_array_equal(np.load(tmp_path / f"{long}.npy"), abs(want))
 
 
 def test_closed_streams(tenon, samples, undisturbed, tmp_path):
@@ -507,6 +576,21 @@ def test_closed_streams(tenon, samples, undisturbed, tmp_path):
     )
     assert closed.returncode == 0
     assert output.read_bytes() == undisturbed.read_bytes()
+    # Nor is a closed standard input one that is empty, or lost what is printed.
+    command = [tenon.command, "batch", MODEL, "--input", "-", "--output", tmp_path / "p.npy"]
+    closed = subprocess.run(
+        ["sh", "-c", 'exec "$@" 0<&-', "sh", *map(str, command)], capture_output=True, text=True
+    )
+    assert closed.returncode == FAILED
+    assert "standard input cannot be read: Bad file descriptor" in closed.stderr
+    assert not (tmp_path / "p.npy").exists()
+    for arguments in ("info", MODEL), ("--version",):
+        closed = subprocess.run(
+            ["sh", "-c", 'exec "$@" 1>&-', "sh", str(tenon.command), *map(str, arguments)],
+            stderr=subprocess.PIPE, text=True,
+        )
+        assert closed.returncode == FAILED
+        assert "writing to standard output failed" in closed.stderr
 
 
 def test_links_are_not_followed(tenon, samples, tmp_path):
