@@ -5,6 +5,7 @@
 #include "files.h"
 #include <batch/batch.h>
 #include <batch/disk.h>
+#include <batch/source.h>
 #include <math.h>
 #include <sys/stat.h>
 
@@ -20,8 +21,8 @@ static const char job_model[] = "graph job { input %x: float32[4, 6]\n"
                                 "output \"y\" = %y\n"
                                 "output \"k\" = %k }\n";
 
-static void job_save(const char *path, tenon_dtype dtype, int rank, const int64_t *shape,
-                     const void *data) {
+static inline void job_save(const char *path, tenon_dtype dtype, int rank, const int64_t *shape,
+                            const void *data) {
     tenon_tensor *tensor = NULL;
     ck_assert_int_eq(tenon_tensor_create(dtype, rank, shape, &tensor), TENON_OK);
     const tenon_view *view = tenon_tensor_view(tensor);
@@ -40,6 +41,20 @@ static inline void job_samples(const char *path, int64_t count, int64_t bad) {
         x[bad * JOB_WIDTH + 2] = NAN;
     job_save(path, TENON_FLOAT32, 2, (int64_t[]){count, JOB_WIDTH}, x);
     free(x);
+}
+
+/* An input of a model, as its samples fill it. */
+static inline batch_field field_of(const char *name, tenon_dtype dtype, int rank,
+                                   const int64_t *shape) {
+    batch_field f = {.name = name, .row = {.dtype = dtype, .rank = rank}};
+    int64_t stride = 1;
+    for (int d = rank - 1; d >= 0; d--) {
+        f.row.shape[d] = shape[d];
+        f.row.strides[d] = stride;
+        stride *= shape[d];
+    }
+    f.bytes = (size_t)stride * tenon_dtype_size(dtype);
+    return f;
 }
 
 /* The two outputs as files of a folder. */
