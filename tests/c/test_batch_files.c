@@ -4,6 +4,7 @@
 #include <batch/file.h>
 #include <batch/formats.h>
 #include <batch/journal.h>
+#include <batch/progress.h>
 #include <batch/sink.h>
 
 /* ---- Sinks ---- */
@@ -284,6 +285,71 @@ START_TEST(partial_files) {
 }
 END_TEST
 
+/* ---- Progress ---- */
+
+/* What it shows next, without waiting for when it would be time. */
+static char *shown(batch_progress *p, bool ends) {
+    size_t size;
+    ck_assert_ptr_nonnull(freopen(test_path("shown"), "w", stderr));
+    p->shown = -1e9;
+    if (ends)
+        batch_progress_end(p);
+    else
+        batch_progress_show(p);
+    fflush(stderr);
+    return test_read(test_path("shown"), &size);
+}
+
+static void shows(batch_progress *p, bool terminal, int64_t samples, int64_t total,
+                  const char *begin, const char *left) {
+    p->terminal = terminal;
+    p->samples = samples;
+    p->total = total;
+    char *text = shown(p, false);
+    ck_assert_msg(strncmp(text, begin, strlen(begin)) == 0, "\"%s\" begins otherwise", text);
+    ck_assert_msg((strstr(text, left) != NULL) == (total >= 0), "%s in \"%s\"", left, text);
+    ck_assert_ptr_nonnull(strstr(text, " cores busy"));
+    ck_assert_int_eq(strchr(text, '\n') != NULL, !terminal);
+    ck_assert_int_eq(strstr(text, ", 3 bad") != NULL, p->bad == 3);
+    free(text);
+}
+
+/* So long ago that rates have the same digits for as long as a test may take. */
+START_TEST(progress_is_shown) {
+    enum { ALL = 1000000, SECONDS = 100000 };
+    batch_progress p;
+    batch_progress_start(&p, false, 0, ALL);
+    p.start -= SECONDS;
+    shows(&p, true, ALL / 2, ALL,
+          "\r\033[K############............ 500000 of 1000000 samples, 5.0 a second, 27:", " left");
+    shows(&p, true, ALL - 1, ALL, "\r\033[K#######################. 999999 of ", ", 0:00 left");
+    p.bad = 3;
+    shows(&p, true, ALL, ALL, "\r\033[K######################## 1000000 of ", ", 0:00 left");
+    shows(&p, true, 0, ALL, "\r\033[K........................ 0 of 1000000 samples, 0.0 a s", "");
+    shows(&p, true, 0, 0, "\r\033[K 0 of 0 samples, ", "");
+    shows(&p, true, ALL / 2, -1, "\r\033[K 500000 samples, 5.0 a second", " left");
+    p.start_samples = ALL / 4; /* that were done before count for the bar, and not for the rate */
+    shows(&p, true, ALL / 2, ALL,
+          "\r\033[K############............ 500000 of 1000000 samples, 2.5 a second, 55:", " left");
+    p.bad = 0;
+    shows(&p, false, ALL / 2, ALL, "tenon batch: 500000 of 1000000 samples, 2.5 a second, ", "");
+    shows(&p, false, ALL / 2, -1, "tenon batch: 500000 samples, 2.5 a second, ", " left");
+    char *text = shown(&p, true);
+    ck_assert_str_eq(text, "");
+    free(text);
+    p.terminal = true;
+    text = shown(&p, true);
+    ck_assert_str_eq(text, "\r\033[K"); /* the line is free for what follows */
+    free(text);
+    p.quiet = true;
+    for (int ends = 0; ends < 2; ends++) {
+        text = shown(&p, ends);
+        ck_assert_str_eq(text, "");
+        free(text);
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("batch_files");
     TCase *tests = tcase_create("files");
@@ -295,6 +361,7 @@ int main(void) {
     tcase_add_test(tests, lines_of_another_journal);
     tcase_add_test(tests, paths_of_one_file);
     tcase_add_test(tests, partial_files);
+    tcase_add_test(tests, progress_is_shown);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }

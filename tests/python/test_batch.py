@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import pty
 import random
 import resource
 import signal
@@ -146,6 +147,30 @@ def test_other_stream(tenon, samples, tmp_path):
     assert b"not the one" in result.stderr
     result = subprocess.run(command, input=bytes(records[: 30 * 256]), capture_output=True)
     assert result.returncode == FAILED
+
+
+def test_bar(tenon, tmp_path):
+    """On a terminal: while the job waits for its input a bar is drawn, and it goes at the end."""
+    command = [str(tenon.command), "batch", str(MODEL), "--input", "-", "--output",
+               str(tmp_path / "o.npy"), "--batch", "8"]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    process.stdin.write(np.load(IMAGES)[:16].tobytes())
+    process.stdin.flush()
+    shown = b""
+    while b"\r\x1b[K 16 samples, " not in shown:
+        shown += os.read(ours, 4096)
+    process.stdin.close()
+    assert process.wait() == 0
+    try:
+        while more := os.read(ours, 4096):
+            shown += more
+    except OSError:  # how a terminal says that it is closed
+        pass
+    os.close(ours)
+    *_, last = shown.split(b"\r\x1b[K")
+    assert last.startswith(b"tenon batch: 16 samples in ")
 
 
 def test_second_signal(tenon, tmp_path):
@@ -339,7 +364,7 @@ def test_bad_samples(tenon, samples, undisturbed, tmp_path):
     nan[3, 0, 4, 4] = np.nan
     np.save(folder / "0.npy", images[:20])
     np.save(folder / "1.npy", nan)
-    (folder / "2.npy").write_text("no array")
+    (folder / "2.npy").symlink_to("nowhere")
     np.save(folder / "3.npy", images[41:43, :, :7])
     np.save(folder / "4.npy", images[43:])
     output, errors = tmp_path / "o.npy", tmp_path / "bad.csv"
