@@ -38,24 +38,45 @@ bool batch_fault_of_file(int error) {
     return false;
 }
 
-tenon_status batch_map(const char *path, batch_mapped *out) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
+tenon_status batch_open_regular(const char *path, int *fd, int64_t *size) {
     struct stat info;
-    pthread_once(&once, install);
-    /* Without waiting for who writes into a pipe, which is refused then. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
+    int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0)
         return tenon_fail(batch_fault_of_file(errno) ? TENON_INVALID_FILE : TENON_IO,
                           "%s: cannot be opened: %s", path, strerror(errno));
-    int error = fstat(fd, &info) == 0 ? 0 : errno;
+    int error = fstat(opened, &info) == 0 ? 0 : errno;
     if (error || !S_ISREG(info.st_mode)) {
-        close(fd);
+        close(opened);
         return tenon_fail(error ? TENON_IO : TENON_INVALID_FILE, "%s: %s", path,
                           error ? strerror(error) : "no regular file");
     }
-    batch_mapped m = {.path = strdup(path), .size = (size_t)info.st_size};
+    *fd = opened;
+    *size = info.st_size;
+    return TENON_OK;
+}
+
+tenon_status batch_open_lines(const char *path, FILE **out) {
+    int fd = -1;
+    int64_t size = 0;
+    BATCH_TRY(batch_open_regular(path, &fd, &size));
+    FILE *file = fdopen(fd, "r");
+    if (!file) {
+        close(fd);
+        return batch_no_memory();
+    }
+    *out = file;
+    return TENON_OK;
+}
+
+tenon_status batch_map(const char *path, batch_mapped *out) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int fd = -1;
+    int64_t size = 0;
+    pthread_once(&once, install);
+    BATCH_TRY(batch_open_regular(path, &fd, &size));
+    batch_mapped m = {.path = strdup(path), .size = (size_t)size};
     void *data = m.size ? mmap(NULL, m.size, PROT_READ, MAP_SHARED, fd, 0) : NULL;
-    error = errno;
+    int error = errno;
     close(fd);
     if (!m.path || data == MAP_FAILED) {
         free(m.path);

@@ -2,6 +2,7 @@
 #ifndef BATCH_MAPPED_H
 #define BATCH_MAPPED_H
 
+#include <stdio.h>
 #include <tenon/tenon.h>
 
 typedef struct batch_mapped {
@@ -12,6 +13,11 @@ typedef struct batch_mapped {
 
 /* Whether an error of opening a file is a fault of that file: others are the machine's. */
 bool batch_fault_of_file(int error);
+
+/* Opens a regular file for reading: it neither waits for who writes into a pipe, nor reads what has
+ * no end. INVALID_FILE and IO as below. */
+tenon_status batch_open_regular(const char *path, int *fd, int64_t *size);
+tenon_status batch_open_lines(const char *path, FILE **out);
 
 /* All zero is an empty one. INVALID_FILE for a fault of the file, IO for one of the machine. */
 tenon_status batch_map(const char *path, batch_mapped *out);

@@ -1,3 +1,4 @@
+#include "mapped.h"
 #include "topk.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -28,9 +29,8 @@ static tenon_status read_labels(topk *s, const char *path, const char *output) {
     s->labels = calloc((size_t)s->classes + 1, sizeof *s->labels);
     if (!s->labels)
         return batch_no_memory();
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return tenon_fail(TENON_IO, "%s: %s", path, strerror(errno));
+    FILE *file = NULL;
+    BATCH_TRY(batch_open_lines(path, &file));
     while (status == TENON_OK && (errno = 0, length = getline(&line, &capacity, file)) >= 0) {
         while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
             length--;

@@ -118,9 +118,8 @@ static tenon_status read_list(images *s, const char *path) {
     size_t capacity = 0;
     ssize_t length;
     tenon_status status = TENON_OK;
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return tenon_fail(TENON_IO, "%s: %s", path, strerror(errno));
+    FILE *file = NULL;
+    BATCH_TRY(batch_open_lines(path, &file));
     while (status == TENON_OK && (errno = 0, length = getline(&line, &capacity, file)) >= 0) {
         while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r'))
             length--;

@@ -24,10 +24,12 @@ static void usage(FILE *to) {
     fprintf(to, "usage: tenon COMMAND [OPTION...]\n\n");
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(to, "  %-8s  %s\n", commands[i].name, commands[i].summary);
-    fprintf(to, "\n  --version   versions of Tenon and oneDNN, and what they use here\n"
-                "  --help      this text; `tenon COMMAND --help` tells a command's options\n\n"
-                "Exit status: 0 done, 1 failed or an output differs, 2 wrong usage.\n"
-                "TENON_DEBUG=3 in the environment shows every stage, up to TENON_DEBUG=5.\n");
+    fprintf(to,
+            "\n  --version   versions of Tenon and oneDNN, and what they use here\n"
+            "  --help      this text; `tenon COMMAND --help` tells a command's options\n\n"
+            "Exit status: 0 done, 1 failed or an output differs, 2 wrong usage, which may be that\n"
+            "the model has no such input, symbol or size.\n"
+            "TENON_DEBUG=3 in the environment shows every stage, up to TENON_DEBUG=5.\n");
 }
 
 static int version(void) {

@@ -2,6 +2,7 @@
 #include "batch_job.h"
 #include "suite.h"
 #include <batch/formats.h>
+#include <batch/images.h>
 #include <batch/sink.h>
 #include <batch/source.h>
 #include <unistd.h>
@@ -481,6 +482,63 @@ START_TEST(shrinking_file_of_a_folder) {
 }
 END_TEST
 
+/* A folder among images that cannot be read is a bad sample, and the others are what they are. */
+START_TEST(closed_folder_among_images) {
+    batch_field field = field_of("x", TENON_FLOAT32, 3, (int64_t[]){3, 8, 8});
+    char why[BATCH_TEXT] = "", name[BATCH_TEXT];
+    ck_assert_int_eq(mkdir(test_path("f"), 0777), 0);
+    ck_assert_int_eq(mkdir(test_path("f/closed"), 0777), 0);
+    ck_assert_int_eq(mkdir(test_path("f/open"), 0777), 0);
+    test_write(test_path("f/a.png"), "no", 2);
+    test_write(test_path("f/closed/b.png"), "no", 2);
+    test_write(test_path("f/open/c.png"), "no", 2);
+    ck_assert_int_eq(chmod(test_path("f/closed"), 0), 0);
+    ck_assert_int_eq(chmod(test_folder, 0755), 0);
+    if (geteuid() == 0) /* to whom nothing is closed */
+        ck_assert_int_eq(seteuid(65534), 0);
+    batch_source *source = NULL;
+    tenon_status status = batch_source_images(test_path("f"), &image_standard, &field, &source);
+    ck_assert_msg(status == TENON_OK, "%s", tenon_last_error());
+    ck_assert_int_eq(source->count, 3);
+    static const char *const names[] = {"a.png", "closed", "open/c.png"};
+    static const char *const reasons[] = {"neither", "cannot be opened: Permission", "neither"};
+    float pixels[3 * 8 * 8];
+    tenon_view row = field.row;
+    row.data = pixels;
+    for (int i = 0; i < 3; i++) {
+        source->name(source, i, name);
+        ck_assert_str_eq(name, names[i]);
+        ck_assert_int_eq(source->fetch(source, i, &row, why), BATCH_BAD);
+        ck_assert_msg(strstr(why, reasons[i]) != NULL, "%s", why);
+    }
+    cJSON *facts = cJSON_CreateObject();
+    ck_assert_int_eq(source->identify(source, facts), TENON_OK);
+    cJSON_Delete(facts);
+    batch_source_destroy(&source);
+    /* The one that was asked for is no sample. */
+    ck_assert_int_ne(batch_source_images(test_path("f/closed"), &image_standard, &field, &source),
+                     TENON_OK);
+    if (getuid() == 0)
+        ck_assert_int_eq(seteuid(0), 0);
+    ck_assert_int_eq(chmod(test_path("f/closed"), 0700), 0);
+}
+END_TEST
+
+/* A pipe that nobody writes into, and what has no end, are no lists. */
+START_TEST(lists_are_files) {
+    batch_field field = field_of("x", TENON_FLOAT32, 3, (int64_t[]){3, 8, 8});
+    batch_source *source = NULL;
+    ck_assert_int_eq(mkfifo(test_path("pipe.txt"), 0666), 0);
+    ck_assert_int_eq(symlink("/dev/zero", test_path("zero.txt")), 0);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_ne(batch_source_images(test_path(i ? "zero.txt" : "pipe.txt"),
+                                             &image_standard, &field, &source),
+                         TENON_OK);
+        ck_assert_ptr_nonnull(strstr(tenon_last_error(), ".txt: no regular file"));
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("batch_sources");
     TCase *tests = tcase_create("sources");
@@ -498,6 +556,8 @@ int main(void) {
     tcase_add_test(tests, wrong_files_of_a_folder);
     tcase_add_test(tests, names_of_a_folder_without_a_file);
     tcase_add_test(tests, shrinking_file_of_a_folder);
+    tcase_add_test(tests, closed_folder_among_images);
+    tcase_add_test(tests, lists_are_files);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
