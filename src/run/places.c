@@ -161,6 +161,18 @@ static int cores_bound(void) {
     return count;
 }
 
+void tn_openmp_meet(void) {
+    static _Thread_local bool met;
+    cpu_set_t mask;
+    if (met)
+        return;
+    bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
+    (void)omp_get_max_threads();
+    if (known)
+        (void)sched_setaffinity(0, sizeof mask, &mask);
+    met = true;
+}
+
 static int omp_asked(void) {
     return getenv("OMP_NUM_THREADS") ? omp_get_max_threads() : 0;
 }
@@ -175,6 +187,7 @@ static int threads_of(int cores, double quota, int asked) {
 }
 
 int tn_threads_available(void) {
+    tn_openmp_meet();
     int cores = cores_bound();
     return threads_of(cores > 0 ? cores : omp_get_num_procs(), tn_cpu_quota(""), omp_asked());
 }
@@ -186,17 +199,22 @@ bool tn_place_bind(const int *pus, int count, int node) {
         return false;
     for (int i = 0; i < count; i++)
         hwloc_bitmap_set(set, (unsigned)pus[i]);
+    tn_openmp_meet();
     bool bound = hwloc_set_cpubind(topology, set, HWLOC_CPUBIND_THREAD) == 0;
-    /* Where OMP_PROC_BIND is set, gomp gives workers places of its own, of the whole machine. */
-    if (bound && count > 1 && omp_get_proc_bind() != omp_proc_bind_false) {
+    if (bound && node >= 0) {
+        hwloc_bitmap_t nodes = hwloc_bitmap_alloc();
+        /* Not strictly: memory of another node is better than none. */
+        if (nodes) {
+            hwloc_bitmap_only(nodes, (unsigned)node);
+            (void)hwloc_set_membind(topology, nodes, HWLOC_MEMBIND_BIND,
+                                    HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET);
+        }
+        hwloc_bitmap_free(nodes);
+    }
+    /* LLVM's OpenMP gives workers all cores of the process, and gomp where OMP_PROC_BIND is set. */
+    if (bound && count > 1) {
 #pragma omp parallel num_threads(count)
         (void)hwloc_set_cpubind(topology, set, HWLOC_CPUBIND_THREAD);
-    }
-    if (bound && node >= 0) {
-        hwloc_bitmap_only(set, (unsigned)node);
-        /* Not strictly: memory of another node is better than none. */
-        (void)hwloc_set_membind(topology, set, HWLOC_MEMBIND_BIND,
-                                HWLOC_MEMBIND_THREAD | HWLOC_MEMBIND_BYNODESET);
     }
     hwloc_bitmap_free(set);
     return bound;

@@ -10,6 +10,10 @@
  * Thread-safe. */
 int tn_threads_available(void);
 
+/* Lets OpenMP know the calling thread, with its affinity mask as it was: LLVM's runtime gives a
+ * thread that it meets for the first time all cores of the process. Thread-safe. */
+void tn_openmp_meet(void);
+
 /* Cores' worth of CPU time that the cgroup of this process, or one that it is in, may use; 0: no
  * limit. `root` goes before "/proc" and "/sys": "" but in tests. */
 double tn_cpu_quota(const char *root);

@@ -1,8 +1,10 @@
 #include "run/threads.h"
 #include "core/fail.h"
 #include "core/profile.h"
+#include "run/places.h"
 #include <omp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #if defined(__x86_64__)
@@ -42,23 +44,27 @@ static void mode_set(unsigned mode) {
 #define MAX_WORKERS 256
 
 /* Sets the mode of this thread and of the workers it would use, and keeps theirs in `saved`; or
- * puts `saved` back. */
+ * puts `saved` back. This thread's changes outside of the region: LLVM's OpenMP gives all threads
+ * of a region the mode that it began with, and the caller that one again behind it. */
 static void modes_change(int threads, unsigned *saved, bool restore) {
     if (threads > MAX_WORKERS)
         threads = MAX_WORKERS;
-    if (threads == 1) {
-        if (!restore)
-            saved[0] = mode_get();
-        mode_set(restore ? saved[0] : saved[0] | FLUSH_BITS);
-        return;
+    if (!restore) {
+        saved[0] = mode_get();
+        mode_set(saved[0] | FLUSH_BITS);
     }
+    if (threads > 1) {
 #pragma omp parallel num_threads(threads)
-    {
-        int me = omp_get_thread_num();
-        if (!restore)
-            saved[me] = mode_get();
-        mode_set(restore ? saved[me] : saved[me] | FLUSH_BITS);
+        {
+            int me = omp_get_thread_num();
+            if (me > 0 && !restore)
+                saved[me] = mode_get();
+            if (me > 0)
+                mode_set(restore ? saved[me] : saved[me] | FLUSH_BITS);
+        }
     }
+    if (restore)
+        mode_set(saved[0]);
 }
 
 /* ---- Runs ---- */
@@ -67,8 +73,15 @@ static void modes_change(int threads, unsigned *saved, bool restore) {
  * whoever made it, and would wait for it for ever. */
 static _Thread_local bool team_lost;
 
+static atomic_uint forks;
+
 static void after_fork(void) {
     team_lost = true;
+    atomic_fetch_add(&forks, 1);
+}
+
+unsigned tn_threads_forks(void) {
+    return atomic_load(&forks);
 }
 
 __attribute__((constructor)) static void fork_watch(void) {
@@ -115,6 +128,7 @@ static void *run_job(void *user) {
 
 tenon_status tn_threads_run(int threads, bool flush, tenon_status (*work)(void *user), void *user) {
     job j = {.threads = threads, .flush = flush, .work = work, .user = user};
+    tn_openmp_meet();
     if (threads == 1 || (!team_lost && !omp_in_parallel()))
         return run_here(&j);
     /* A new thread has no team yet, so it starts workers of its own. */

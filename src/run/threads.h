@@ -10,4 +10,8 @@
  * thread of its own. Returns what `work` returns. */
 tenon_status tn_threads_run(int threads, bool flush, tenon_status (*work)(void *user), void *user);
 
+/* How many forks made this process from the one that loaded the library: what has another number
+ * has its threads in another process. */
+unsigned tn_threads_forks(void);
+
 #endif

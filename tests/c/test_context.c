@@ -306,6 +306,34 @@ START_TEST(affinity_is_left_alone) {
 }
 END_TEST
 
+static void *run_pinned(void *user) {
+    const cpu_set_t *mask = user;
+    cpu_set_t after;
+    float result[5 * WIDTH];
+    if (sched_setaffinity(0, sizeof *mask, mask) != 0)
+        return NULL;
+    run_some(TENON_BACKEND_REFERENCE, result);
+    return sched_getaffinity(0, sizeof after, &after) == 0 && CPU_EQUAL(mask, &after) ? user : NULL;
+}
+
+/* A thread that OpenMP has not seen before. */
+START_TEST(affinity_of_new_threads_is_left_alone) {
+    cpu_set_t mask, one;
+    pthread_t thread;
+    void *good = NULL;
+    float result[5 * WIDTH];
+    ck_assert_int_eq(sched_getaffinity(0, sizeof mask, &mask), 0);
+    run_some(TENON_BACKEND_REFERENCE, result);
+    CPU_ZERO(&one);
+    for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&one) == 0; cpu++)
+        if (CPU_ISSET(cpu, &mask))
+            CPU_SET(cpu, &one);
+    ck_assert_int_eq(pthread_create(&thread, NULL, run_pinned, &one), 0);
+    pthread_join(thread, &good);
+    ck_assert_ptr_nonnull(good);
+}
+END_TEST
+
 /* Waking a second thread takes longer than all of a small model. */
 START_TEST(small_models_run_on_one_thread) {
     static const char *const texts[] = {
@@ -440,6 +468,7 @@ int main(void) {
     tcase_add_test(tests, sessions_may_go_first);
     tcase_add_loop_test(tests, contexts_run_at_the_same_time, 0, 2);
     tcase_add_test(tests, affinity_is_left_alone);
+    tcase_add_test(tests, affinity_of_new_threads_is_left_alone);
     tcase_add_loop_test(tests, small_models_run_on_one_thread, 0, 2);
     tcase_add_test(tests, openmp_settings_are_left_alone);
     tcase_add_loop_test(tests, runs_go_on_after_fork, 0, 2);
