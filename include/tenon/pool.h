@@ -11,6 +11,10 @@
  *
  * All functions are thread-safe, except that nobody may use a pool while it is destroyed, nor a
  * request while tenon_request_wait takes it.
+ *
+ * A pool's threads are in the process that made it. In a child of fork submitting is RUN_FAILED,
+ * and so is waiting for a request that was not done; nothing can be cancelled or waited for.
+ * Destroying it there leaves its memory as it is. The child may make pools of its own.
  */
 #ifndef TENON_POOL_H
 #define TENON_POOL_H

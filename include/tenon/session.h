@@ -7,6 +7,10 @@
  *     tenon_context_create(session, &context);
  *     tenon_context_run(context, inputs, input_count, outputs, output_count);
  */
+/* A process may fork while no thread is within a call of Tenon: the child has graphs, sessions and
+ * contexts of its own, and may use and make them with any number of threads. Pools are the parent's
+ * (pool.h). Forked while another thread is within a call, the child should not use Tenon: oneDNN's
+ * locks may be held there for ever. */
 #ifndef TENON_SESSION_H
 #define TENON_SESSION_H
 

@@ -3,8 +3,15 @@
 #include "core/fail.h"
 #include "core/util.h"
 #include "run/places.h"
+#include "run/threads.h"
 #include <stdlib.h>
 #include <string.h>
+
+/* In a child of fork: the threads are the parent's, and nobody here will ever let go of the lock if
+ * one of them held it. */
+static bool is_parents(const tenon_pool *pool) {
+    return pool->forks != tn_threads_forks();
+}
 
 /* ---- Requests ---- */
 
@@ -185,6 +192,10 @@ static tenon_status submit(tenon_pool *pool, const tenon_view *inputs, int input
                            const tenon_view *outputs, int output_count, tenon_pool_done done,
                            void *user, bool block, tenon_request **out) {
     tenon_request *request = NULL;
+    if (is_parents(pool))
+        return tn_fail(TENON_RUN_FAILED,
+                       "the pool was made before this process was forked: its threads are in the "
+                       "parent only");
     TN_TRY(request_create(pool, inputs, input_count, outputs, output_count, &request));
     request->done = done;
     request->user = user;
@@ -227,6 +238,12 @@ tenon_status tenon_request_wait(tenon_request **pointer) {
     tenon_request *request = *pointer;
     tenon_pool *pool = request->pool;
     *pointer = NULL;
+    if (is_parents(pool))
+        return request->finished
+                   ? request_status(request)
+                   : tn_fail(TENON_RUN_FAILED,
+                             "the request was made before this process was forked: it "
+                             "runs in the parent only");
     pthread_mutex_lock(&pool->lock);
     while (!request->finished)
         pthread_cond_wait(&request->changed, &pool->lock);
@@ -237,6 +254,8 @@ tenon_status tenon_request_wait(tenon_request **pointer) {
 }
 
 bool tenon_request_is_done(const tenon_request *request) {
+    if (is_parents(request->pool))
+        return request->finished;
     pthread_mutex_lock(&request->pool->lock);
     bool finished = request->finished;
     pthread_mutex_unlock(&request->pool->lock);
@@ -250,6 +269,8 @@ static void cancelled(tenon_request *request) {
 
 bool tenon_request_cancel(tenon_request *request) {
     tenon_pool *pool = request->pool;
+    if (is_parents(pool))
+        return false;
     pthread_mutex_lock(&pool->lock);
     bool found = request->waiting;
     if (found) {
@@ -270,6 +291,8 @@ bool tenon_request_cancel(tenon_request *request) {
 }
 
 int tenon_pool_cancel(tenon_pool *pool) {
+    if (is_parents(pool))
+        return 0;
     pthread_mutex_lock(&pool->lock);
     tenon_request *list = pool->first;
     int count = pool->waiting;
@@ -289,6 +312,8 @@ int tenon_pool_cancel(tenon_pool *pool) {
 }
 
 void tenon_pool_drain(tenon_pool *pool) {
+    if (is_parents(pool))
+        return;
     pthread_mutex_lock(&pool->lock);
     pool->flush++;
     pthread_cond_broadcast(&pool->work);
@@ -386,7 +411,7 @@ tenon_status tn_pool_start(tenon_pool *pool) {
 void tenon_pool_destroy(tenon_pool **pointer) {
     tenon_pool *pool = *pointer;
     *pointer = NULL;
-    if (!pool)
+    if (!pool || is_parents(pool)) /* whose threads may have been in the midst of anything */
         return;
     pthread_mutex_lock(&pool->lock);
     pool->closing = true;
@@ -455,17 +480,22 @@ bool tenon_pool_output(const tenon_pool *pool, int index, tenon_view *out) {
 }
 
 void tenon_pool_get_stats(tenon_pool *pool, tenon_pool_stats *stats) {
-    pthread_mutex_lock(&pool->lock);
+    bool shared = !is_parents(pool);
+    if (shared)
+        pthread_mutex_lock(&pool->lock);
     *stats = pool->stats;
     stats->waiting = pool->waiting;
     stats->running = pool->running;
     double samples = stats->throughput;
     stats->seconds = pool->until > pool->since ? (double)(pool->until - pool->since) * 1e-9 : 0;
     stats->throughput = stats->seconds > 0 ? samples / stats->seconds : 0;
-    pthread_mutex_unlock(&pool->lock);
+    if (shared)
+        pthread_mutex_unlock(&pool->lock);
 }
 
 void tenon_pool_reset_stats(tenon_pool *pool) {
+    if (is_parents(pool))
+        return;
     pthread_mutex_lock(&pool->lock);
     pool->stats = (tenon_pool_stats){0};
     pool->since = pool->until = 0;

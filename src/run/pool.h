@@ -59,6 +59,7 @@ struct tenon_pool {
     tn_batching batching;
     tenon_pool_split *measured;
     int measured_count;
+    unsigned forks; /* tn_threads_forks where its threads are */
 
     pthread_mutex_t lock;         /* of what follows, and of requests */
     pthread_cond_t work;          /* something waits, or the pool closes */

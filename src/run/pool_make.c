@@ -2,6 +2,7 @@
 #include "core/fail.h"
 #include "run/places.h"
 #include "run/pool.h"
+#include "run/threads.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -220,6 +221,7 @@ static tenon_status pool_alloc(int instances, int threads, tenon_pool **out) {
     pthread_condattr_destroy(&clock);
     pool->last = &pool->first;
     pool->shares = 1;
+    pool->forks = tn_threads_forks();
     pool->instance_count = instances;
     pool->threads = threads;
     *out = pool;
