@@ -92,12 +92,14 @@ typedef struct tenon_session_options {
      * alone, with a warning in the log. With dry_run the file is read, and nothing is measured.
      * docs/performance.md has more. */
     const char *tune;
-    /* When shapes are compiled, each oneDNN partition computes once what Tenon's kernels compute
-     * from the same operands. One whose results differ by more than rounding explains (1e-4 of the
-     * largest magnitude; 0.005 in float16, 0.03 in bfloat16; only one of two finite; integers by
-     * more than 1) is logged as a warning and left out: its nodes run in kernels, with the reason
-     * "verify" in explain.h. Compiling takes a slow run longer, and memory for all values at once.
-     * With dry_run it does nothing. */
+    /* When shapes are compiled, each oneDNN partition, and each kernel that a pass chose in its
+     * place, computes once what Tenon's plain kernels compute from the same operands. One whose
+     * results differ by more than rounding explains (1e-4 of the largest magnitude, 0.005 in
+     * float16, 0.03 in bfloat16, twice that for a chosen kernel; only one of two finite; integers
+     * by more than 1) is logged as a warning and left out: the nodes of a partition run in kernels,
+     * with the reason "verify" in explain.h; the pass that chose a kernel does not run, which
+     * tenon_step_info.choice tells. Compiling takes two slow runs longer, and memory for all values
+     * of both at once. With dry_run it does nothing. */
     bool verify;
     /* What it computes with: arrays for the inputs (sample_count of them), used where shapes are
      * compiled without data; they must live as long as calls that compile. NULL: floats are random

@@ -221,6 +221,8 @@ void tn_snapshot_free(tn_snapshot *snapshot);
 tenon_status tn_record_add(tenon_graph *graph, const tn_snapshot *before, const char *name,
                            int phase, double milliseconds);
 tenon_status tn_records_copy(tenon_graph *to, const tenon_graph *from);
+/* The name of the pass that made the node, since the graph was made or copied; NULL: none. */
+const char *tn_record_of(const tenon_graph *graph, const tenon_node *node);
 
 /* ---- Binding symbols
  * ----------------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 
 typedef struct tn_record {
     tenon_pass_record public;
+    uint32_t clock; /* graph->clock of the pass; 0: of another graph */
     struct tn_record *next;
 } tn_record;
 
@@ -75,11 +76,12 @@ static tenon_status compare(const tn_snapshot *before, const tenon_graph *graph,
 
 /* ---- Keeping ---- */
 
-static tenon_status append(tenon_graph *graph, const tenon_pass_record *record) {
+static tenon_status append(tenon_graph *graph, const tenon_pass_record *record, uint32_t clock) {
     tn_record *copy = tn_arena_alloc(&graph->arena, sizeof *copy);
     if (!copy)
         return tn_no_memory();
     copy->public = *record;
+    copy->clock = clock;
     if (graph->last_record)
         graph->last_record->next = copy;
     else
@@ -100,17 +102,19 @@ tenon_status tn_record_add(tenon_graph *graph, const tn_snapshot *before, const 
     if (!removed.texts || !added.texts || !copy)
         return tn_no_memory();
     TN_TRY(compare(before, graph, &removed, &added));
-    return append(graph, &(tenon_pass_record){.name = copy,
-                                              .phase = (tenon_pass_phase)phase,
-                                              .nodes_before = before->count,
-                                              .nodes_after = graph->node_count,
-                                              .removed_count = removed.count,
-                                              .added_count = added.count,
-                                              .removed = removed.texts,
-                                              .added = added.texts,
-                                              .removed_named = removed.named,
-                                              .added_named = added.named,
-                                              .milliseconds = milliseconds});
+    return append(graph,
+                  &(tenon_pass_record){.name = copy,
+                                       .phase = (tenon_pass_phase)phase,
+                                       .nodes_before = before->count,
+                                       .nodes_after = graph->node_count,
+                                       .removed_count = removed.count,
+                                       .added_count = added.count,
+                                       .removed = removed.texts,
+                                       .added = added.texts,
+                                       .removed_named = removed.named,
+                                       .added_named = added.named,
+                                       .milliseconds = milliseconds},
+                  graph->clock);
 }
 
 static tenon_status copy_texts(tenon_graph *to, const char *const *from, int count,
@@ -133,9 +137,16 @@ tenon_status tn_records_copy(tenon_graph *to, const tenon_graph *from) {
             return tn_no_memory();
         TN_TRY(copy_texts(to, copy.removed, copy.removed_named, &copy.removed));
         TN_TRY(copy_texts(to, copy.added, copy.added_named, &copy.added));
-        TN_TRY(append(to, &copy));
+        TN_TRY(append(to, &copy, 0));
     }
     return TENON_OK;
+}
+
+const char *tn_record_of(const tenon_graph *graph, const tenon_node *node) {
+    const tn_record *record = node->born ? graph->records : NULL;
+    while (record && record->clock != node->born)
+        record = record->next;
+    return record ? record->public.name : NULL;
 }
 
 int tenon_graph_record_count(const tenon_graph *graph) {

@@ -146,7 +146,6 @@ typedef struct job {
     tenon_session *session;
     tenon_graph *graph; /* in: shapes known; goes to the plan */
     const tenon_view *inputs;
-    tn_fold_budget fold;
     tn_plan *plan;
 } job;
 
@@ -210,8 +209,9 @@ tenon_status tenon_session_create(const tenon_graph *graph, const tenon_session_
     TN_GOTO(take_options(session, options));
     TN_GOTO(tn_limits_check_graph(&session->options.limits, graph));
     TN_GOTO(tenon_graph_clone(graph, &session->graph));
-    job j = {.session = session, .graph = session->graph, .fold = fold_budget(session)};
-    j.graph->fold = &j.fold;
+    job j = {.session = session, .graph = session->graph};
+    tn_fold_budget fold = fold_budget(session);
+    j.graph->fold = &fold;
     tenon_status lowered = tn_threads_run(session->options.threads, false, lower_model, &j);
     session->graph = j.graph; /* which a pass may have replaced */
     session->graph->fold = NULL;
@@ -325,25 +325,34 @@ static void keep_plan(tenon_session *session, tn_plan *plan) {
     tn_plan_drop(&gone[1]);
 }
 
-static tenon_status compile(void *user) {
+static tenon_status lower_shapes(void *user, const tenon_passes *passes, tenon_graph **graph) {
     job *j = user;
     tn_tuner *tuner = j->session->tuner;
-    const tenon_limits *limits = &j->session->options.limits;
-    TN_TRY(tn_limits_check_graph(limits, j->graph));
-    j->graph->chooser = tuner ? &tuner->chooser : NULL;
-    j->graph->fold = &j->fold;
-    TN_TRY(tn_passes_run(passes_of(j->session), TENON_PASS_SHAPES, &j->graph, j->inputs,
-                         j->session->graph->input_count));
-    j->graph->fold = NULL;
-    TN_TRY(tn_limits_check_graph(limits, j->graph));
+    tn_fold_budget fold = fold_budget(j->session);
+    (*graph)->chooser = tuner ? &tuner->chooser : NULL;
+    (*graph)->fold = &fold;
+    tenon_status status =
+        tn_passes_run(passes, TENON_PASS_SHAPES, graph, j->inputs, j->session->graph->input_count);
+    (*graph)->fold = NULL;
+    TN_TRY(status);
+    TN_TRY(tn_limits_check_graph(&j->session->options.limits, *graph));
     if (tuner)
         tn_tune_save(&tuner->file);
-    tn_graph_drop_dead(j->graph); /* kernels need memory for what they give */
-    tn_graph_drop_constants(j->graph);
+    tn_graph_drop_dead(*graph); /* kernels need memory for what they give */
+    tn_graph_drop_constants(*graph);
+    return TENON_OK;
+}
+
+static tenon_status compile(void *user) {
+    job *j = user;
     const tn_plan_options *options = &j->session->plan_options;
-    return j->session->options.verify && !options->dry_run
-               ? tn_plan_create_verified(j->graph, j->inputs, options, &j->plan)
-               : tn_plan_create(j->graph, j->inputs, options, &j->plan);
+    TN_TRY(tn_limits_check_graph(&j->session->options.limits, j->graph));
+    if (j->session->options.verify && !options->dry_run)
+        return tn_plan_create_verified(
+            &(tn_verify){passes_of(j->session), lower_shapes, j, j->inputs, options}, j->graph,
+            &j->plan);
+    TN_TRY(lower_shapes(j, passes_of(j->session), &j->graph));
+    return tn_plan_create(j->graph, j->inputs, options, &j->plan);
 }
 
 /* The only plan there will be has shares of all weights by now. Those that passes have made belong
@@ -359,7 +368,7 @@ static void give_weights(tenon_graph *graph) {
 
 static tenon_status compile_plan(tenon_session *session, const tenon_view *inputs, int input_count,
                                  tn_plan **out) {
-    job j = {.session = session, .inputs = inputs, .fold = fold_budget(session)};
+    job j = {.session = session, .inputs = inputs};
     tn_profile_token token = {0};
     TN_TRY(tn_graph_specialize(session->graph, inputs, input_count, &j.graph));
     if (!session->plan_options.family)

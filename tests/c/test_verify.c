@@ -1,4 +1,6 @@
 /* Verify mode: partitions that a fault was put into are found, told and left out. */
+#include "core/kernel.h"
+#include "core/op.h"
 #include "partitions/partitions.h"
 #include "run_graph.h"
 #include <math.h>
@@ -51,6 +53,24 @@ static void take_log(tenon_log_level level, const char *message, void *user) {
     snprintf(logged + used, sizeof logged - used, "%s\n", message);
 }
 
+/* Kernels that passes choose are put in the place of a right one that is wrong in one element. */
+static const char *spoilt_kernel; /* the op; NULL: none */
+tn_kernel_fn __real_tn_kernel_get(int id, tn_isa isa);
+tn_kernel_fn __wrap_tn_kernel_get(int id, tn_isa isa);
+
+static tenon_status wrong_kernel(tn_call *call) {
+    tenon_status status = __real_tn_kernel_get(call->node->op->id, tn_isa_detect())(call);
+    *(float *)call->out[0].data += 100;
+    faults++;
+    return status;
+}
+
+tn_kernel_fn __wrap_tn_kernel_get(int id, tn_isa isa) {
+    return spoilt_kernel && strcmp(tn_op_by_id(id)->name, spoilt_kernel) == 0
+               ? wrong_kernel
+               : __real_tn_kernel_get(id, isa);
+}
+
 static void set_fault(const char *node, float by) {
     spoilt = node;
     error = by;
@@ -63,16 +83,20 @@ static void set_fault(const char *node, float by) {
 
 /* ---- Sessions ---- */
 
-static tenon_session *verified(const char *text, tenon_session_options options) {
+static tenon_session *make_verified(const char *text, tenon_session_options options) {
     tenon_graph *graph = parse_graph(text);
     tenon_session *session = NULL;
     const char *threads = getenv("TENON_TEST_THREADS");
     options.threads = threads ? atoi(threads) : 2;
-    options.backend = TENON_BACKEND_ONEDNN;
     options.verify = true;
     OK(tenon_session_create(graph, &options, &session));
     tenon_graph_destroy(&graph);
     return session;
+}
+
+static tenon_session *verified(const char *text, tenon_session_options options) {
+    options.backend = TENON_BACKEND_ONEDNN;
+    return make_verified(text, options);
 }
 
 static void run(tenon_session *session, int64_t rows, float *y) {
@@ -227,6 +251,122 @@ START_TEST(takes_samples) {
 }
 END_TEST
 
+/* ---- Kernels that passes choose ---- */
+
+#define CONVOLUTION(y, x, w, window, groups)                                       \
+    "%" y " = aten.convolution(%" x ", %" w ", none, [1, 1], [" window ", " window \
+    "], [1, 1], false, [0, 0], " groups ")\n"
+#define IMAGE(channels, size) \
+    "graph net {\n  input %x: float32[1, " channels ", " size ", " size "]\n"
+#define WEIGHT(name, a, b, size) \
+    "const %" name ": float32[" a ", " b ", " size ", " size "] = random(1, -0.1, 0.1)\n"
+#define END "output \"y\" = %y\n}\n"
+
+static const struct {
+    const char *op, *pass, *text;
+} chosen[] = {
+    {"tenon.winograd_convolution", "winograd",
+     IMAGE("64", "56") WEIGHT("w", "64", "64", "3") CONVOLUTION(
+         "c", "x", "w", "1", "1") "%r = aten.relu(%c)\n" CONVOLUTION("y", "r", "w", "1", "1") END},
+    {"tenon.packed_linear", "packed",
+     "graph net {\n  input %x: float32[96, 512]\nconst %w: float32[300, 512] = random(5, -0.2, "
+     "0.2)\n%y = aten.linear(%x, %w)\n" END},
+    {"tenon.packed_convolution", "convolve",
+     IMAGE("32", "12") WEIGHT("w", "32", "32", "1")
+         CONVOLUTION("c", "x", "w", "0", "1") "%y = aten.relu(%c)\n" END},
+    {"tenon.depthwise_convolution", "depthwise",
+     IMAGE("24", "10") WEIGHT("w", "24", "1", "3")
+         CONVOLUTION("c", "x", "w", "1", "24") "%y = aten.hardswish(%c)\n" END},
+    {"tenon.squeeze_excitation", "squeeze",
+     IMAGE("32", "12") WEIGHT("w", "32", "32", "1")
+         CONVOLUTION("c", "x", "w", "0", "1") "%m = aten.mean.dim(%c, [2, 3], true)\n" WEIGHT(
+             "v", "8", "32", "1") WEIGHT("u", "32", "8", "1")
+             CONVOLUTION("a", "m", "v", "0", "1") "%b = aten.relu(%a)\n" CONVOLUTION(
+                 "d", "b", "u", "0",
+                 "1") "%s = aten.sigmoid(%d)\n%y = aten.mul.Tensor(%c, %s)\n" END},
+    {"tenon.interleave", "parts",
+     IMAGE("32", "12") WEIGHT("w", "32", "32", "1") CONVOLUTION("c", "x", "w", "0", "1")
+         CONVOLUTION("d", "c", "w", "0",
+                     "1") "%e = aten.cat([%c, %d], 1)\n%y = aten.channel_shuffle(%e, 2)\n" END},
+};
+
+/* Whether the plan has a kernel of that op, and what is told of choices. */
+static bool has_op(const tenon_session *session, const char *op, char *told, size_t room) {
+    tenon_plan_info plan;
+    bool found = false;
+    told[0] = '\0';
+    OK(tenon_session_get_plan(session, &plan));
+    for (int i = 0; i < plan.step_count; i++) {
+        tenon_step_info step;
+        OK(tenon_session_get_step(session, i, &step));
+        found |= strcmp(tenon_node_op(step.nodes[0]), op) == 0;
+        if (*step.choice)
+            snprintf(told, room, "%s", step.choice);
+    }
+    return found;
+}
+
+static float *run_all(tenon_session *session, int64_t *count) {
+    tenon_context *context = NULL;
+    tenon_view in = {.dtype = TENON_FLOAT32, .rank = tenon_session_input_rank(session, 0)},
+               out = {0};
+    OK(tenon_context_create(session, &context));
+    int64_t size = 1;
+    for (int d = in.rank - 1; d >= 0; d--) {
+        char text[32];
+        tenon_session_input_size_text(session, 0, d, text, sizeof text);
+        in.shape[d] = atoi(text);
+        in.strides[d] = size;
+        size *= in.shape[d];
+    }
+    float *x = malloc((size_t)size * sizeof *x);
+    for (int i = 0; i < size; i++)
+        x[i] = (float)(i % 17) / 8 - 1;
+    in.data = x;
+    OK(tenon_context_run(context, &in, 1, &out, 1));
+    *count = tenon_view_numel(&out);
+    float *y = malloc((size_t)*count * sizeof *y);
+    memcpy(y, out.data, (size_t)*count * sizeof *y);
+    tenon_context_destroy(&context);
+    free(x);
+    return y;
+}
+
+START_TEST(leaves_out_passes_that_choose_what_is_wrong) {
+    char told[512];
+    int64_t count, wanted;
+    set_fault(NULL, 0);
+    tenon_session *session = make_verified(chosen[_i].text, (tenon_session_options){0});
+    ck_assert_msg(has_op(session, chosen[_i].op, told, sizeof told), "%s", chosen[_i].op);
+    ck_assert_str_eq(told, "");
+    ck_assert_str_eq(logged, "");
+    tenon_session_destroy(&session);
+
+    spoilt_kernel = chosen[_i].op;
+    session = make_verified(chosen[_i].text, (tenon_session_options){0});
+    ck_assert_int_gt(faults, 0);
+    ck_assert(!has_op(session, chosen[_i].op, told, sizeof told));
+    const char *const said[] = {"verify mode", chosen[_i].op, chosen[_i].pass, "is allowed"};
+    for (int i = 0; i < 4; i++) {
+        ck_assert_msg(strstr(told, said[i]) != NULL, "'%s' is not told: '%s'", said[i], told);
+        ck_assert_msg(strstr(logged, said[i]) != NULL, "'%s' is not logged: %s", said[i], logged);
+    }
+    float *y = run_all(session, &count);
+    tenon_session_destroy(&session);
+    spoilt_kernel = NULL;
+    session = make_session(chosen[_i].text, TENON_BACKEND_REFERENCE);
+    float *want = run_all(session, &wanted);
+    tenon_session_destroy(&session);
+    ck_assert_int_eq(count, wanted);
+    for (int64_t i = 0; i < count; i++) {
+        if (!(fabsf(y[i] - want[i]) <= 1e-4f))
+            ck_abort_msg("%d: %g, not %g", (int)i, y[i], want[i]);
+    }
+    free(y);
+    free(want);
+}
+END_TEST
+
 int main(void) {
     TCase *tests = tcase_create("verify");
     tcase_add_test(tests, keeps_what_is_right);
@@ -235,6 +375,8 @@ int main(void) {
     tcase_add_test(tests, verifies_bfloat16);
     tcase_add_test(tests, verifies_each_shape);
     tcase_add_test(tests, takes_samples);
+    tcase_add_loop_test(tests, leaves_out_passes_that_choose_what_is_wrong, 0,
+                        sizeof chosen / sizeof *chosen);
     Suite *suite = suite_create("verify");
     suite_add_tcase(suite, tests);
     return run_suite(suite);
