@@ -213,6 +213,22 @@ START_TEST(partitions_are_verified) {
 }
 END_TEST
 
+START_TEST(processes_give_the_same_bytes) {
+    char line[128], first[1 << 16], again[1 << 16];
+    for (int i = 0; i < 6; i++) {
+        snprintf(line, sizeof line, "run d.txt --random 1 --threads 2 --output same%d", i);
+        WORKS(line);
+        snprintf(line, sizeof line, "same%d/z.npy", i);
+        memset(again, 0, sizeof again);
+        read_file(line, again, sizeof again);
+        if (i == 0)
+            memcpy(first, again, sizeof first);
+        ck_assert_int_eq(memcmp(first, again, sizeof first), 0);
+    }
+    ck_assert_str_eq(first + 1, "NUMPY\1"); /* up to the version's second byte, 0 */
+}
+END_TEST
+
 START_TEST(choices_are_measured_and_told) {
     write_file("c.txt", "graph g { input %x: float32[1, 16, 12, 12]\n"
                         "const %w: float32[16, 16, 3, 3] = random(7, -0.3, 0.3)\n"
@@ -479,6 +495,7 @@ int main(void) {
     tcase_add_test(tests, info_tells_the_model);
     tcase_add_test(tests, explain_tells_the_plan);
     tcase_add_test(tests, partitions_are_verified);
+    tcase_add_test(tests, processes_give_the_same_bytes);
     tcase_add_test(tests, choices_are_measured_and_told);
     tcase_add_test(tests, isa_caps_are_told);
     tcase_add_test(tests, files_are_written_whole_or_not_at_all);
