@@ -79,13 +79,16 @@ static int take_number(const char *option, const char *text, long long min, long
 }
 
 static int check_shard(batch *b) {
-    int used = 0;
-    if (!b->shard_text)
+    const char *text = b->shard_text;
+    char *slash, *end;
+    if (!text)
         return CLI_OK;
-    if (sscanf(b->shard_text, "%d/%d%n", &b->job.shard, &b->job.shards, &used) != 2 ||
-        b->shard_text[used] != '\0' || b->job.shards < 1 || b->job.shards > 1000000 ||
-        b->job.shard < 0 || b->job.shard >= b->job.shards)
-        return cli_error(CLI_USAGE, "--shard: '%s' is not I/N with I from 0 to N-1", b->shard_text);
+    long shard = strtol(text, &slash, 10);
+    long shards = slash > text && *slash == '/' ? strtol(slash + 1, &end, 10) : 0;
+    if (shards < 1 || *end != '\0' || shards > 1000000 || shard < 0 || shard >= shards)
+        return cli_error(CLI_USAGE, "--shard: '%s' is not I/N with I from 0 to N-1", text);
+    b->job.shard = (int)shard;
+    b->job.shards = (int)shards;
     return CLI_OK;
 }
 

@@ -292,6 +292,8 @@ def test_other_job(tenon, samples, tmp_path):
         (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--errors", "{t}/e.txt"], ".jsonl"),
         (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--batch", "0"], "--batch"),
         (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--shard", "2/2"], "--shard"),
+        (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--shard", "4294967296/2"], "--shard"),
+        (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--shard", "0/2x"], "--shard"),
         (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--on-error", "x"], "--on-error"),
         (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--resume", "--overwrite"], "--resume"),
         (USAGE, ["--input", "", "--output", "{t}/o.npy"], "empty"),
