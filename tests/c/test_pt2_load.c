@@ -1,20 +1,11 @@
 /* The loader of exported programs: what it makes of good archives, and that each kind of bad one
  * has its own message. */
-#include "archive.h"
 #include "core/graph.h"
 #include "core/tensor.h"
+#include "pt2_changes.h"
 #include "suite.h"
 #include <check.h>
 #include <tenon/tenon.h>
-
-#define CASE(name) TEST_DATA "/pt2-cases/" name ".pt2"
-
-static tenon_graph *load(const char *path) {
-    tenon_graph *graph = NULL;
-    tenon_status status = tenon_load(path, &graph);
-    ck_assert_msg(status == TENON_OK, "%s", tenon_last_error());
-    return graph;
-}
 
 static const tenon_view *weight(const tenon_graph *graph, const char *name) {
     const tenon_value *value = tenon_graph_find_value(graph, name);
@@ -169,46 +160,6 @@ START_TEST(layouts_of_archives) {
 END_TEST
 
 /* ---- Bad archives ---- */
-
-static void check_refused(const char *path, tenon_status status, const char *message) {
-    tenon_graph *graph = NULL;
-    tenon_status got = tenon_load_pt2(path, &graph);
-    ck_assert_msg(got == status && strstr(tenon_last_error(), message) != NULL &&
-                      strstr(tenon_last_error(), path) != NULL,
-                  "%s: '%s' does not hold '%s'", tenon_status_text(got), tenon_last_error(),
-                  message);
-    ck_assert_ptr_null(graph);
-}
-
-typedef struct change {
-    const char *entry, *from,
-        *to; /* `from` NULL: all of the entry; `to` NULL too: the entry goes */
-    tenon_status status;
-    const char *message;
-} change;
-
-#define MODEL "models/model.json"
-#define WEIGHTS "data/weights/model_weights_config.json"
-#define WEIGHT "data/weights/weight_0"
-#define CONSTANTS "data/constants/model_constants_config.json"
-
-static void check_changes(const char *path, const change *changes, size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        const change *c = &changes[i];
-        archive a = archive_read(path);
-        int entry = archive_find(&a, c->entry);
-        ck_assert_msg(entry >= 0, "no entry %s", c->entry);
-        if (c->from)
-            archive_replace(&a, entry, c->from, c->to);
-        else if (c->to)
-            archive_set(&a, entry, c->to, strlen(c->to));
-        else
-            archive_drop(&a, entry);
-        archive_write(&a, test_path("bad.pt2"), false);
-        check_refused(test_path("bad.pt2"), c->status, c->message);
-        archive_free(&a);
-    }
-}
 
 START_TEST(refuses_bad_layouts) {
     static const change changes[] = {
