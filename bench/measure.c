@@ -200,10 +200,11 @@ static bool outlast(job *j) {
 static double peak_memory(void) {
     FILE *file = fopen("/proc/self/status", "r");
     char line[256];
+    static const char name[] = "VmHWM:";
     long kilobytes = 0;
     while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "VmHWM: %ld kB", &kilobytes) == 1)
-            break;
+        if (strncmp(line, name, sizeof name - 1) == 0)
+            kilobytes = strtol(line + sizeof name - 1, NULL, 10);
     }
     if (file)
         fclose(file);

@@ -19,7 +19,7 @@ const char *bench_error(void) {
     return message;
 }
 
-bool bench_fail(const char *format, ...) {
+bool(bench_fail)(const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
@@ -248,15 +248,15 @@ static bool drain(int *file, text *t) {
 }
 
 static void take_line(worker *w, const char *line) {
-    static const char result[] = "result ";
+    static const char result[] = "result ", progress[] = "progress ";
     if (strcmp(line, "ready") == 0)
         w->ready = true;
     else if (strcmp(line, "done") == 0)
         w->done = true;
     else if (strncmp(line, result, sizeof result - 1) == 0)
         w->result = w->result ? w->result : cJSON_Parse(line + sizeof result - 1);
-    else
-        sscanf(line, "progress %lf", &w->part);
+    else if (strncmp(line, progress, sizeof progress - 1) == 0)
+        w->part = strtod(line + sizeof progress - 1, NULL);
 }
 
 static void take_lines(worker *w) {

@@ -71,7 +71,8 @@ int main(int argc, char **argv) {
     tenon_tensor *array = NULL;
     pthread_t threads[MAX_CLIENTS];
     int64_t numbers[MAX_CLIENTS];
-    int clients = argc > 3 ? atoi(argv[3]) : 16, wrong = 0;
+    long clients = argc > 3 ? strtol(argv[3], NULL, 10) : 16;
+    int wrong = 0;
     if (argc < 3 || clients < 1 || clients > MAX_CLIENTS) {
         fprintf(stderr, "usage: serve MODEL.pt2 IMAGES.npy [CLIENTS]\n");
         return 2;
@@ -109,6 +110,6 @@ int main(int argc, char **argv) {
     tenon_graph_destroy(&graph);
     tenon_tensor_destroy(&array);
     if (wrong)
-        fprintf(stderr, "serve: %d of %d clients got a wrong answer\n", wrong, clients);
+        fprintf(stderr, "serve: %d of %ld clients got a wrong answer\n", wrong, clients);
     return wrong ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -11,6 +11,7 @@ enum { MOST_OUTPUTS = 64 };
 
 /* `arg` for the scratch graph: tensors become inputs of the same dtype and shape, constants
  * themselves. */
+/* NOLINTNEXTLINE(misc-no-recursion): items of a list are no lists */
 static tenon_status scratch_arg(tenon_graph *graph, const tenon_arg *arg, tenon_arg *out) {
     char name[32];
     *out = *arg;

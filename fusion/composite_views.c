@@ -130,7 +130,7 @@ tenon_status tn_lower_tensor_split(tenon_node *node, tenon_value **with) {
 /* The tensor with the places, or their number, decides how many outputs there are. */
 tenon_status tn_lower_tensor_split_tensor(tenon_node *node, tenon_value **with) {
     const tenon_value *places = tn_arg_value(node, 1);
-    int64_t at[63];
+    int64_t at[63] = {0};
     if (!tn_is_constant(places))
         return tn_pass_refuse(node, "the number of its outputs depends on data");
     const tenon_view *view = &places->tensor->view;

@@ -87,8 +87,8 @@ bool tn_product_read(tenon_node *node, tn_product *p) {
 
 /* ---- Scaling ---- */
 
-/* to = from * scale, over what is left of the dimensions below `dim`. The ranks are small: this
- * recurses over dimensions only. */
+/* to = from * scale, over what is left of the dimensions below `dim`. */
+/* NOLINTNEXTLINE(misc-no-recursion): over dimensions, which are at most 12 */
 static void scale_block(const tenon_view *to, const tenon_view *from, int dim, char *out,
                         const char *in, double scale) {
     int64_t size = (int64_t)tenon_dtype_size(to->dtype);

@@ -147,8 +147,8 @@ static bool read(const tenon_node *node, convolution *v) {
 }
 
 static double tiles_of(const convolution *v, int tile) {
-    return (double)v->batch * (double)((v->height + tile - 1) / tile) *
-           (double)((v->width + tile - 1) / tile);
+    int64_t rows = (v->height + tile - 1) / tile, columns = (v->width + tile - 1) / tile;
+    return (double)v->batch * (double)rows * (double)columns;
 }
 
 /* In multiplications as a direct convolution does them. Measured against oneDNN 3.7.2 on AVX-512,

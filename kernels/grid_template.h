@@ -49,10 +49,12 @@ static void S(find_taps)(const grid *g, T x, T y, S(taps) * t) {
         T fx = (T)floor(x), fy = (T)floor(y), wx[4], wy[4];
         S(cubic_weights)(x - fx, wx);
         S(cubic_weights)(y - fy, wy);
-        for (int i = 0; i < 16; i++)
+        for (int i = 0; i < 16; i++) {
+            int row = i / 4, column = i % 4;
             S(add_tap)
-        (g, t, S(whole)(S(pad)(g, fy - 1 + (T)(i / 4), g->height)),
-         S(whole)(S(pad)(g, fx - 1 + (T)(i % 4), g->width)), wy[i / 4] * wx[i % 4]);
+            (g, t, S(whole)(S(pad)(g, fy - 1 + (T)row, g->height)),
+             S(whole)(S(pad)(g, fx - 1 + (T)column, g->width)), wy[row] * wx[column]);
+        }
         return;
     }
     x = S(pad)(g, x, g->width);

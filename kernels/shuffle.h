@@ -23,6 +23,7 @@
         to_;                                                                                  \
     })
 #define TN_SHUFFLE_PICK(a, b, c, name, ...) name
+/* NOLINTNEXTLINE(*reserved-identifier,cert-dcl*): gcc's name */
 #define __builtin_shuffle(...) \
     TN_SHUFFLE_PICK(__VA_ARGS__, TN_SHUFFLE_TWO, TN_SHUFFLE_ONE, )(__VA_ARGS__)
 

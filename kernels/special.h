@@ -26,7 +26,7 @@ static inline double tn_digamma(double x) {
         below = -M_PI / tan(M_PI * r);
         x = 1 - x;
     }
-    for (; x < 10; x++)
+    for (; x < 10; x++) /* NOLINT(*float-loop-counter,cert-flp30-c): ten times at most */
         below -= 1 / x;
     double z = 1 / (x * x);
     double series =

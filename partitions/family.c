@@ -2,6 +2,7 @@
  * by the weights' addresses: compiled from one partition for several shapes, kernels use the same
  * packed weights, as long as they want them in the same layout. */
 #include "partitions/order.h"
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,7 @@ static void put_tensor(keying *k, int32_t number) {
     put(k, t->shape, (size_t)t->rank * sizeof *t->shape);
     put(k, t->strides, (size_t)t->rank * sizeof *t->strides);
     if (t->constant) {
+        assert(t->value);
         void *data = k->b->views[t->value->id].data;
         put(k, &data, sizeof data);
         k->weight_bytes += (size_t)tn_numel(t->rank, t->shape) * tenon_dtype_size(t->value->dtype);
@@ -139,6 +141,7 @@ tenon_status tn_family_find(tn_builder *b, const int32_t *members, int32_t count
     tn_partition_family *family = b->options->family;
     keying k = {.b = b};
     member *m = NULL;
+    assert(count > 0);
     pthread_mutex_lock(&family->lock);
     if (make_key(&k, members, count, &b->arena)) {
         m = find_member(family, &k.key);

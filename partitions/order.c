@@ -1,5 +1,6 @@
 /* The order of the steps: every node once, partitions as units, dependencies respected. */
 #include "partitions/order.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,7 @@ static void count_waiting(orderer *o) {
     memset(o->waiting, 0, (size_t)o->count * sizeof *o->waiting);
     for (int64_t i = 0; i < o->count; i++) {
         const tenon_node *node = o->nodes[i];
+        assert(node);
         for (int u = 0; u < node->use_count; u++) {
             const tenon_node *maker = node->uses[u].value->node;
             if (maker && unit_of(o, maker) != unit_of(o, node))

@@ -141,7 +141,7 @@ int main(int argc, char **argv) {
     classifier c = {0};
     int status = open_all(&c, argv + 1);
     if (!status)
-        status = classify(&c, argc == 5 ? atof(argv[4]) : 0.0);
+        status = classify(&c, argc == 5 ? strtod(argv[4], NULL) : 0.0);
     close_all(&c);
     return status;
 }

@@ -19,6 +19,11 @@
 
 tenon_status batch_no_memory(void);
 
+#ifdef __clang_analyzer__ /* tools/analyse must know what these return */
+#define batch_no_memory() ((void)batch_no_memory(), TENON_OUT_OF_MEMORY)
+#define tenon_fail(status, ...) ((void)tenon_fail(status, __VA_ARGS__), (status))
+#endif
+
 typedef struct batch_pair {
     const char *name; /* NULL: none was given */
     const char *value;

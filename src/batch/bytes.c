@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-tenon_status batch_no_memory(void) {
+tenon_status(batch_no_memory)(void) {
     return tenon_fail(TENON_OUT_OF_MEMORY, "out of memory");
 }
 

@@ -80,10 +80,12 @@ tenon_status batch_file_name(const char *path, batch_file *out) {
         free(f.path);
         return tenon_fail(TENON_IO, "%s: it exists, and is no regular file", path);
     }
-    if (asprintf(&f.partial, "%s.partial", f.path) < 0) {
+    char *partial;
+    if (asprintf(&partial, "%s.partial", f.path) < 0) {
         free(f.path);
         return batch_no_memory();
     }
+    f.partial = partial;
     *out = f;
     return TENON_OK;
 }

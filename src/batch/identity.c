@@ -122,14 +122,17 @@ typedef struct comparison {
 
 enum { MOST_TOLD = 8 };
 
+static const char *text_of(const cJSON *fact) {
+    if (!fact)
+        return "nothing";
+    return cJSON_IsString(fact) ? fact->valuestring : "(several)";
+}
+
 static tenon_status tell(comparison *c, const char *name, const cJSON *before, const cJSON *now) {
-    const char *was = cJSON_IsString(before) ? before->valuestring
-                      : before               ? "(several)"
-                                             : "nothing";
-    const char *is = cJSON_IsString(now) ? now->valuestring : now ? "(several)" : "nothing";
     if (c->count++ >= MOST_TOLD)
         return TENON_OK;
-    return batch_bytes_print(c->text, "\n  %s: %s %s, %s %s", name, was, c->where, is, c->other);
+    return batch_bytes_print(c->text, "\n  %s: %s %s, %s %s", name, text_of(before), c->where,
+                             text_of(now), c->other);
 }
 
 static bool is_listed(const char *name, const char *const *list) {
@@ -139,6 +142,7 @@ static bool is_listed(const char *name, const char *const *list) {
     return false;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): `now` is ours, with inputs in inputs, no deeper than two */
 static tenon_status compare(comparison *c, const cJSON *before, const cJSON *now,
                             const char *const *except) {
     const cJSON *item;
@@ -147,7 +151,7 @@ static tenon_status compare(comparison *c, const cJSON *before, const cJSON *now
         if (is_listed(item->string, except))
             continue;
         if (cJSON_IsObject(item) && cJSON_IsObject(other))
-            BATCH_TRY(compare(c, other, item, NULL)); /* inputs in inputs: no deeper than two */
+            BATCH_TRY(compare(c, other, item, NULL));
         else if (!cJSON_Compare(item, other, true))
             BATCH_TRY(tell(c, item->string, other, item));
     }

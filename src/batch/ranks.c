@@ -12,7 +12,7 @@
 tenon_status batch_ranks_start(const batch_ranks **out) {
     const char *size = getenv("OMPI_COMM_WORLD_SIZE"); /* Open MPI's mpirun sets it */
     *out = NULL;
-    if (!size || atoi(size) < 2)
+    if (!size || strtol(size, NULL, 10) < 2)
         return TENON_OK;
     /* Found through the command's run path. It stays loaded: MPI cannot start twice. */
     void *module = dlopen("tenon_mpi.so", RTLD_NOW | RTLD_LOCAL);

@@ -14,7 +14,7 @@ void cli_set_command(const char *name) {
     command_name = name;
 }
 
-int cli_error(int code, const char *format, ...) {
+int(cli_error)(int code, const char *format, ...) {
     va_list args;
     fflush(stdout);
     fprintf(stderr, "tenon%s%s: ", *command_name ? " " : "", command_name);
@@ -25,7 +25,7 @@ int cli_error(int code, const char *format, ...) {
     return code;
 }
 
-int cli_failed(void) {
+int(cli_failed)(void) {
     return cli_error(CLI_FAILED, "%s", tenon_last_error());
 }
 

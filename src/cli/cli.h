@@ -40,6 +40,10 @@ void cli_pairs_free(cli_pairs *pairs);
 int cli_error(int code, const char *format, ...) TENON_PRINTF(2, 3);
 /* The same with the library's last message. */
 int cli_failed(void);
+#ifdef __clang_analyzer__ /* tools/analyse must know what these return */
+#define cli_error(code, ...) ((void)cli_error(code, __VA_ARGS__), (code))
+#define cli_failed() ((void)cli_failed(), CLI_FAILED)
+#endif
 /* What cli_error calls the program: "run" gives "tenon run". */
 void cli_set_command(const char *name);
 

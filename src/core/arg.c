@@ -121,6 +121,7 @@ tenon_status tn_arg_check(tenon_graph *graph, const tn_op *op, const tn_param *p
     return TENON_OK;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): items of a list are no lists */
 bool tn_arg_equal(const tenon_arg *a, const tenon_arg *b) {
     if (a->kind != b->kind)
         return false;
@@ -133,7 +134,8 @@ bool tn_arg_equal(const tenon_arg *a, const tenon_arg *b) {
     case TENON_ARG_INT:
         return a->as.i == b->as.i;
     case TENON_ARG_FLOAT:
-        return memcmp(&a->as.f, &b->as.f, sizeof a->as.f) == 0;
+        /* NaN is equal to itself, and -0 is not 0. */
+        return memcmp(&a->as.f, &b->as.f, sizeof a->as.f) == 0; /* NOLINT(*-comparison,cert-*) */
     case TENON_ARG_BOOL:
         return a->as.b == b->as.b;
     case TENON_ARG_STRING:

@@ -196,9 +196,13 @@ static bool run_dot(FILE *in, FILE *out, int seconds) {
 static char *read_all(FILE *file) {
     tn_text text = {0};
     char chunk[4096];
-    rewind(file);
-    for (size_t size; (size = fread(chunk, 1, sizeof chunk, file)) > 0;)
+    if (fseek(file, 0, SEEK_SET) != 0)
+        return NULL;
+    size_t size;
+    do {
+        size = fread(chunk, 1, sizeof chunk, file);
         tn_text_put(&text, chunk, size);
+    } while (size == sizeof chunk);
     if (text.failed || ferror(file))
         tn_text_free(&text);
     return text.data;
@@ -208,10 +212,7 @@ tenon_status tenon_dot_to_svg(const char *dot, int seconds, char **out) {
     FILE *in = tmpfile(), *drawn = tmpfile();
     char *svg = NULL;
     bool ok = in && drawn && fputs(dot, in) >= 0 && fflush(in) == 0;
-    if (ok) {
-        rewind(in);
-        ok = run_dot(in, drawn, seconds);
-    }
+    ok = ok && fseek(in, 0, SEEK_SET) == 0 && run_dot(in, drawn, seconds);
     if (ok)
         svg = read_all(drawn);
     if (in)

@@ -29,7 +29,7 @@ static void set_message(const char *format, va_list args) {
     memcpy(message, text, sizeof text);
 }
 
-tenon_status tn_fail(tenon_status status, const char *format, ...) {
+tenon_status(tn_fail)(tenon_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
     set_message(format, args);
@@ -45,7 +45,7 @@ tenon_status tenon_fail(tenon_status status, const char *format, ...) {
     return status;
 }
 
-tenon_status tn_fail_within(tenon_status status, const char *format, ...) {
+tenon_status(tn_fail_within)(tenon_status status, const char *format, ...) {
     char prefix[MESSAGE_SIZE], text[MESSAGE_SIZE];
     va_list args;
     va_start(args, format);
@@ -56,7 +56,7 @@ tenon_status tn_fail_within(tenon_status status, const char *format, ...) {
     return status;
 }
 
-tenon_status tn_no_memory(void) {
+tenon_status(tn_no_memory)(void) {
     return tn_fail(TENON_OUT_OF_MEMORY, "out of memory");
 }
 
@@ -68,6 +68,7 @@ tenon_status tn_user_leave(tenon_status status) {
     const char *text = tenon_status_text(status);
     if (status == TENON_OK)
         return status;
+    /* NOLINTNEXTLINE(*EnumCastOutOfRange): for the text of what is no status */
     if (strcmp(text, tenon_status_text((tenon_status)-1)) == 0)
         return tn_fail(TENON_INTERNAL, "it returned %d, which is no status", (int)status);
     if (message[0] == '\0')

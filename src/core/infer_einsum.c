@@ -109,7 +109,7 @@ static bool sums_alone(const tn_einsum *sum) {
     for (int t = 0; t < sum->count; t++) {
         bool seen[TN_EINSUM_LABELS] = {0};
         for (int i = 0; i < sum->terms[t].count; i++) {
-            int label = sum->terms[t].labels[i];
+            int label = (uint8_t)sum->terms[t].labels[i];
             terms[label] += !seen[label];
             seen[label] = true;
         }

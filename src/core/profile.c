@@ -2,6 +2,7 @@
  * contends for. */
 #include "core/profile.h"
 #include "core/fail.h"
+#include <assert.h>
 #include <execinfo.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -248,6 +249,7 @@ bool tn_profile_hold(void *object, void (*share)(void *object), void (*drop)(voi
         held = now->held[i].object == object;
     if (!held && grow(&now->held, now->held_count, &log->held_capacity, sizeof *now->held)) {
         share(object);
+        assert(now->held);
         now->held[now->held_count++] = (tn_held){object, drop};
         held = true;
     }
@@ -261,10 +263,12 @@ void tn_profile_memory_changed(int64_t bytes) {
     if (!log)
         return;
     tn_thread_events *now = log->now;
-    if (grow(&now->changes, now->change_count, &log->change_capacity, sizeof *now->changes))
+    if (grow(&now->changes, now->change_count, &log->change_capacity, sizeof *now->changes)) {
+        assert(now->changes);
         now->changes[now->change_count++] = (tn_memory_change){tn_profile_now(), bytes, log->open};
-    else
+    } else {
         now->lost++;
+    }
     pthread_mutex_unlock(&log->lock);
 }
 

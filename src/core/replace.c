@@ -19,6 +19,7 @@ static char *follow(const char *path) {
     target[length] = '\0';
     const char *slash = strrchr(path, '/');
     size_t folder = slash && *target != '/' ? (size_t)(slash - path) + 1 : 0;
+    /* NOLINTNEXTLINE(*TaintedAlloc): the length is below MOST_PATH */
     char *joined = malloc(folder + (size_t)length + 1);
     if (joined)
         strcpy((char *)memcpy(joined, path, folder) + folder, target);

@@ -99,6 +99,7 @@ static tenon_status type(parser *p, tn_param *param) {
     return TENON_OK;
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): a list holds no list */
 static tenon_status preset(parser *p, const tn_param *param, tenon_arg *out) {
     skip(p);
     if (accept(p, "[")) {

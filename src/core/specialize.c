@@ -134,7 +134,7 @@ typedef struct copier {
     tn_arena scratch;
 } copier;
 
-/* Bounded by the depth that tn_expr_parse allows. */
+/* NOLINTNEXTLINE(misc-no-recursion): bounded by the length of text that tn_expr_parse takes */
 static const tn_expr *copy_expr(tn_arena *arena, const tn_expr *expr) {
     if (!expr)
         return NULL;

@@ -3,6 +3,7 @@
 #include "core/pages.h"
 #include "core/profile.h"
 #include "core/util.h"
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,6 +119,9 @@ uint16_t tn_float_to_half(float value) {
     return (uint16_t)(sign | rounded >> 13);
 }
 
+/* Floats are left to the functions of floats, which leave them to no other, and integers likewise.
+ * NOLINTBEGIN(misc-no-recursion) */
+
 double tn_load_float(const void *element, tenon_dtype dtype) {
     switch (dtype) {
     case TENON_FLOAT64:
@@ -165,8 +169,13 @@ int64_t tn_load_int(const void *element, tenon_dtype dtype) {
         return *(const uint32_t *)element;
     case TENON_UINT64:
         return (int64_t)(*(const uint64_t *)element);
-    default:
+    case TENON_FLOAT64:
+    case TENON_FLOAT32:
+    case TENON_BFLOAT16:
+    case TENON_FLOAT16:
         return int_of_double(tn_load_float(element, dtype));
+    default:
+        return 0; /* no dtype */
     }
 }
 
@@ -217,10 +226,18 @@ void tn_store_int(void *element, tenon_dtype dtype, int64_t value) {
     case TENON_UINT64:
         *(uint64_t *)element = (uint64_t)value;
         break;
-    default:
+    case TENON_FLOAT64:
+    case TENON_FLOAT32:
+    case TENON_BFLOAT16:
+    case TENON_FLOAT16:
         tn_store_float(element, dtype, (double)value);
+        break;
+    default:
+        break; /* no dtype */
     }
 }
+
+/* NOLINTEND(misc-no-recursion) */
 
 /* ---- Shapes and views ---- */
 
@@ -449,6 +466,7 @@ tenon_status tenon_tensor_wrap(const tenon_view *view, void (*release)(void *use
     tenon_tensor *tensor = calloc(1, sizeof *tensor);
     if (!tensor)
         return tn_no_memory();
+    assert(view->data || end == first);
     tenon_status status = tn_storage_create(end > first ? (char *)view->data + first : view->data,
                                             (size_t)(end - first), release, user, &tensor->storage);
     if (status != TENON_OK) {

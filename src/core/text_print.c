@@ -112,6 +112,7 @@ static void print_constant(printer *p, const tenon_value *value) {
     tn_text_add(p->out, "\n");
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): items of a list are no lists */
 static void print_arg(printer *p, const tenon_arg *arg) {
     switch (arg->kind) {
     case TENON_ARG_DEFAULT:
@@ -141,7 +142,7 @@ static void print_arg(printer *p, const tenon_arg *arg) {
         for (int i = 0; i < arg->count; i++) {
             if (i > 0)
                 tn_text_add(p->out, ", ");
-            print_arg(p, &arg->as.list[i]); /* items are no lists: one level */
+            print_arg(p, &arg->as.list[i]);
         }
         tn_text_add(p->out, "]");
         break;

@@ -3,6 +3,7 @@
  * outputs. */
 #include "load/pt2.h"
 #include "load/kinds.h"
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 static const char again[] = "export it again with torch.export.save of PyTorch 2.9 or newer";
 
-tenon_status tn_pt2_fail(const tn_pt2 *pt2, tenon_status status, const char *format, ...) {
+tenon_status(tn_pt2_fail)(const tn_pt2 *pt2, tenon_status status, const char *format, ...) {
     char message[700];
     va_list args;
     va_start(args, format);
@@ -22,7 +23,7 @@ tenon_status tn_pt2_fail(const tn_pt2 *pt2, tenon_status status, const char *for
     return tn_fail(status, "%s: %s", pt2->path, message);
 }
 
-tenon_status tn_pt2_within(const tn_pt2 *pt2, tenon_status status) {
+tenon_status(tn_pt2_within)(const tn_pt2 *pt2, tenon_status status) {
     if (status == TENON_INVALID_GRAPH || status == TENON_INVALID_ARGUMENT)
         status = TENON_INVALID_FILE;
     if (pt2->node && strncmp(tenon_last_error(), "node '", 6) != 0)
@@ -301,7 +302,9 @@ static tenon_status read_output_specs(tn_pt2 *pt2, tn_map *used) {
     }
     const char **names = tn_pt2_output_names(pt2, count);
     for (const cJSON *spec = specs->child; spec; spec = spec->next) {
-        const char *key = output_kinds[output_kind(spec)].target;
+        int kind = output_kind(spec);
+        assert(kind >= 0);
+        const char *key = output_kinds[kind].target;
         if (key) {
             TN_TRY(read_mutation(pt2, spec->child, key));
         } else {

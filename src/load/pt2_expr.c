@@ -83,6 +83,7 @@ static const struct {
 
 static tenon_status read_expr(reader *r, const tn_expr **out);
 
+/* NOLINTNEXTLINE(misc-no-recursion): read_expr counts the depth */
 static tenon_status read_operands(reader *r, tn_expr_kind kind, bool many, const tn_expr **out) {
     TN_TRY(read_expr(r, out));
     int count = 1;
@@ -102,6 +103,7 @@ static tenon_status read_operands(reader *r, tn_expr_kind kind, bool many, const
     return accept(r, ")") ? TENON_OK : bad(r, "')' is missing");
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): no deeper than DEPTH */
 static tenon_status read_expr(reader *r, const tn_expr **out) {
     tenon_status status = TENON_OK;
     if (++r->depth > DEPTH)

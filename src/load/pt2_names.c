@@ -38,7 +38,7 @@ static cJSON *read_keys(const char *context) {
     return keys;
 }
 
-/* Nested as deep as cJSON reads. */
+/* NOLINTNEXTLINE(misc-no-recursion): nested as deep as cJSON reads */
 static void visit(walk *w, const cJSON *spec, size_t length) {
     const cJSON *type = tn_json_get(spec, "type");
     if (!cJSON_IsObject(spec) || cJSON_IsNull(type)) {

@@ -84,8 +84,8 @@ static const char *module_path(tn_pt2 *pt2, const char *stack) {
         if (at && before > (size_t)(at - text) &&
             strspn(at + 1, "0123456789") == before - (size_t)(at - text) - 1)
             before = (size_t)(at - text);
-        if (before >= need && strncmp(text + before - path, comma + 1, path) == 0 &&
-            strncmp(text + before - need, self, sizeof self - 1) == 0)
+        if (before >= need && memcmp(text + before - path, comma + 1, path) == 0 &&
+            memcmp(text + before - need, self, sizeof self - 1) == 0)
             return comma + 1;
     }
     const char *last = strrchr(text, ';');

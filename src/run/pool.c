@@ -334,6 +334,7 @@ static tenon_status execute(tn_pool_instance *instance, tenon_request **requests
                              request->outputs, request->output_count);
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): for one request after several */
 static void run(tn_pool_instance *instance, tenon_request **requests, int count) {
     tenon_pool *pool = instance->pool;
     int64_t start = tn_clock_ns();
