@@ -182,9 +182,6 @@ static bool check_attention(tn_builder *b, tenon_node *node) {
     if (out->shape[3] > tn_b_view(b, node, KEY)->shape[3])
         return tn_refuse(b, TENON_REASON_ACCURACY,
                          "its values are wider than its keys, which oneDNN 3.7 computes wrongly");
-    if (tn_arg_float(node, DROPOUT, 0) != 0)
-        return tn_refuse(b, TENON_REASON_ATTRIBUTE,
-                         "its dropout_p is not 0, and oneDNN's attention has no dropout");
     if (mask && (!tn_b_check(b, node, mask) || mask->rank < 2 || !mask_is_safe(mask)))
         return tn_refuse(
             b, TENON_REASON_ACCURACY,

@@ -38,6 +38,7 @@ START_TEST(round_trip_of_everything) {
         "  constraint 2*s0 in [4, 100]\n"
         "  input %x: float32[s0, 3]\n  input %y: int64[2*s0 + 1]\n  input %n: symint[s1]\n  input "
         "%f: symfloat\n"
+        "  input %i: float32[1, 2, 3, 4]\n"
         "  const %w: float32[2, 3] = {0.1, -0.0, inf, -inf, nan, 16777216}\n"
         "  const %\"a b\\n\": bool[2] = {true, false}\n"
         "  buffer %count: uint64[] = {18446744073709551615}\n"
@@ -49,10 +50,13 @@ START_TEST(round_trip_of_everything) {
         "  %t: float32[?, ?] = aten.view(%x, [%k, -1])\n"
         "  aten._assert_scalar(%n, \"say \\\"no\\\"\\n\")\n"
         "  %c = aten.alias(%count)\n"
+        "  %r: float32[1, 2, 3, 4] channels_last = aten.relu(%i)\n"
+        "  %d: float64[1, 2, 3, 4] = aten._to_copy(%r, dtype=float64)\n"
         "  write %count <- %c\n"
         "  output \"out.0\" = %v\n  output \"none\" = none\n  output \"half\" = 0.5\n  output "
         "\"one\" = 1.0\n"
-        "  output \"three\" = 3\n  output \"inf\" = -inf\n  output \"text\" = "
+        "  output \"three\" = 3\n  output \"inf\" = -inf\n  output \"nan\" = nan\n  output "
+        "\"most\" = inf\n  output \"text\" = "
         "\"9007199254740993\"\n"
         "  output \"big\" = 9007199254740993\n  output \"yes\" = true\n  output \"k\" = %k\n"
         "}\n");
@@ -149,6 +153,43 @@ static void check_refused(const char *json, tenon_status status, const char *mes
 
 #define HEAD "{\"format\": \"tenon-graph\", \"version\": 1, "
 
+#define X_ALIAS                                                                                   \
+    HEAD "\"inputs\": [{\"name\": \"x\", \"dtype\": \"float32\", \"shape\": [2]}], \"nodes\": [{" \
+         "\"op\": \"aten.alias\", \"args\": {\"self\": {\"value\": \"x\"}}, \"outputs\": ["
+
+/* Numbers as other programs write them. */
+START_TEST(forms_of_numbers) {
+    static const struct {
+        const char *arg, *printed;
+    } cases[] = {
+        {"0.5", "0.5"},
+        {"{\"float\": 2}", "2.0"},
+        {"{\"float\": \"Infinity\"}", "inf"},
+        {"{\"float\": \"-Infinity\"}", "-inf"},
+        {"{\"float\": \"NaN\"}", "nan"},
+        {"{\"float\": 9007199254740993}", "9007199254740992.0"},
+        {"9007199254740993", "9007199254740993"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char json[600], want[100], *text = NULL;
+        tenon_graph *graph = NULL;
+        snprintf(json, sizeof json,
+                 HEAD "\"inputs\": [{\"name\": \"x\", \"dtype\": \"float64\", \"shape\": [2]}], "
+                      "\"nodes\": [{\"op\": \"aten.mul.Tensor\", \"args\": {\"self\": {\"value\": "
+                      "\"x\"}, \"other\": %s}, \"outputs\": [\"y\"]}]}",
+                 cases[i].arg);
+        snprintf(want, sizeof want, "aten.mul.Tensor(%%x, %s)", cases[i].printed);
+        test_write(test_path("n.json"), json, strlen(json));
+        tenon_status status = tenon_load_json(test_path("n.json"), &graph);
+        ck_assert_msg(status == TENON_OK, "%s", tenon_last_error());
+        ck_assert_int_eq(tenon_graph_print(graph, &text), TENON_OK);
+        ck_assert_msg(strstr(text, want) != NULL, "no %s in %s", want, text);
+        tenon_string_free(text);
+        tenon_graph_destroy(&graph);
+    }
+}
+END_TEST
+
 START_TEST(refuses_bad_json) {
     static const struct {
         const char *json, *message;
@@ -194,6 +235,26 @@ START_TEST(refuses_bad_json) {
               "\"y\", "
               "\"dtype\": \"int64\"}]}]}",
          "records int64 for 'y', the operator gives float32", TENON_INVALID_FILE},
+        {HEAD "\"symbols\": [{\"name\": \"s0\", \"min\": 0.5}]}",
+         "'min' is neither an integer nor null", TENON_INVALID_FILE},
+        {HEAD "\"symbols\": [{\"name\": \"s0\", \"min\": 3, \"max\": 2}]}", "a range is empty",
+         TENON_INVALID_FILE},
+        {HEAD "\"inputs\": [{\"name\": \"n\", \"number\": \"complex\"}]}",
+         "'complex' is not int, float or bool", TENON_INVALID_FILE},
+        {HEAD "\"nodes\": [{\"op\": \"aten.alias\", \"args\": {\"self\": {}}}]}",
+         "an argument object needs one key", TENON_INVALID_FILE},
+        {HEAD "\"nodes\": [{\"op\": \"aten.alias\", \"args\": {\"self\": {\"float\": 1, "
+              "\"dtype\": \"int8\"}}}]}",
+         "an argument object needs one key", TENON_INVALID_FILE},
+        {HEAD "\"nodes\": [{\"op\": \"aten.rand_like\", \"name\": \"r\"}]}",
+         "'r': aten.rand_like: ", TENON_UNSUPPORTED},
+        {X_ALIAS "{\"name\": \"y\", \"number\": \"int\"}]}]}", "'y' is a tensor, not a number",
+         TENON_INVALID_FILE},
+        {X_ALIAS "{\"name\": \"y\", \"rank\": 2}]}]}", "records rank 2 for 'y'",
+         TENON_INVALID_FILE},
+        {X_ALIAS "{\"name\": \"y\", \"rank\": 13}]}]}", "records rank 13 for 'y'",
+         TENON_INVALID_FILE},
+        {X_ALIAS "\"x\"]}]}", "two values are named 'x'", TENON_INVALID_FILE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_refused(cases[i].json, cases[i].status, cases[i].message);
@@ -248,6 +309,8 @@ START_TEST(refuses_bad_weights) {
         {"{\"w\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [9223372036854775804, "
          "9223372036854775807]}}",
          8, "lies outside", TENON_INVALID_FILE},
+        {"{\"w\": {\"dtype\": \"F32\", \"shape\": [1,1,1,1,1,1,1,1,1,1,1,1,1]}}", 0,
+         "tensor 'w' has more than 12 dimensions", TENON_UNSUPPORTED},
         {"{\"w\": {}, \"w\": {}}", 0, "two tensors are named 'w'", TENON_INVALID_FILE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -259,9 +322,11 @@ START_TEST(refuses_bad_weights) {
     test_write(test_path("w.safetensors"), "1234", 4);
     check_refused(json, TENON_INVALID_FILE, "no safetensors file");
 
-    /* Data that lie askew are read all the same. */
+    /* Data that lie askew are read all the same, and what is said of the file is left out. */
     tenon_graph *graph = NULL;
-    write_weights("{\"w\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[1,9]}}", 9);
+    write_weights("{\"__metadata__\":{\"format\":\"pt\"},\"w\":{\"dtype\":\"F64\",\"shape\":[1],"
+                  "\"data_offsets\":[1,9]}}",
+                  9);
     test_write(test_path("good.json"), json, sizeof json - 1);
     ck_assert_int_eq(tenon_load(test_path("good.json"), &graph), TENON_OK);
     const tenon_view *view =
@@ -343,6 +408,7 @@ int main(void) {
     tcase_add_test(tests, round_trip_of_everything);
     tcase_add_test(tests, every_dtype_keeps_its_bytes);
     tcase_add_test(tests, tied_and_strided_constants);
+    tcase_add_test(tests, forms_of_numbers);
     tcase_add_test(tests, refuses_bad_json);
     tcase_add_test(tests, refuses_bad_weights);
     tcase_add_test(tests, writes_whole_or_not_at_all);

@@ -143,6 +143,8 @@ START_TEST(refuses) {
          "needs 4 bytes, the file has 8", 8},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4), }",
          "overflow", 8},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904,), }",
+         "the sizes overflow", 8},
         {"{'descr': '<f4', 'fortran_order': True, 'shape': (2, 9223372036854775807, 1, 0), }",
          "overflow", 0},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }",
@@ -161,6 +163,9 @@ START_TEST(refuses) {
                       "'%s' does not hold '%s'", tenon_last_error(), cases[i].message);
         ck_assert_ptr_null(tensor);
     }
+    test_write(path, "\x93NUMPY\2\0\1\0", 10); /* version 2 has four bytes of length */
+    ck_assert_int_eq(tenon_npy_load(path, &tensor), TENON_INVALID_FILE);
+    ck_assert_ptr_nonnull(strstr(tenon_last_error(), "the file ends inside"));
     ck_assert_int_eq(tenon_npy_load(test_path("absent.npy"), &tensor), TENON_IO);
     ck_assert_int_eq(tenon_npy_load(test_folder, &tensor), TENON_IO);
     tenon_view view = tn_view_make(data, TENON_FLOAT32, 1, (const int64_t[]){2});

@@ -79,6 +79,32 @@ static const test_case pointwise[] = {
     C("TypeCast", IN("x", "bfloat16[3, 17]") "%y = aten._to_copy(%x, dtype=float32)\n" OUT("y")),
 };
 
+/* Scales of 17 channels, and zero points, which oneDNN takes for whole tensors only. */
+#define CHANNELS "const %s: float32[17] = random(1, 0.004, 0.01)\nconst %z: int64[17] = zeros\n"
+#define BY_CHANNEL(op, x, axis, low, high, dtype)                                           \
+    "%y = quantized_decomposed." op "_per_channel(%" x ", %s, %z, " axis ", " low ", " high \
+    ", " dtype ")\n"
+#define BY_TENSOR(op, x, zero, low, high, dtype)                                         \
+    "%y = quantized_decomposed." op "_per_tensor(%" x ", 0.01, " zero ", " low ", " high \
+    ", " dtype ")\n"
+
+static const test_case quantizations[] = {
+    C("Quantize",
+      IN("x", "float32[3, 17, 5]") BY_TENSOR("quantize", "x", "3", "-128", "127", "int8") OUT("y")),
+    C("Quantize",
+      IN("x", "float32[3, 17, 5]") BY_TENSOR("quantize", "x", "120", "0", "255", "uint8") OUT("y")),
+    C("Quantize", IN("x", "float32[3, 17, 5]")
+                      CHANNELS BY_CHANNEL("quantize", "x", "1", "-128", "127", "int8") OUT("y")),
+    C("Quantize", IN("x", "float32[17, 3]")
+                      CHANNELS BY_CHANNEL("quantize", "x", "-2", "-128", "127", "int8") OUT("y")),
+    C("Dequantize",
+      IN("x", "int8[3, 17]") BY_TENSOR("dequantize", "x", "3", "-128", "127", "int8") OUT("y")),
+    C("Dequantize",
+      IN("x", "uint8[3, 17]") BY_TENSOR("dequantize", "x", "120", "0", "255", "uint8") OUT("y")),
+    C("Dequantize", IN("x", "int8[3, 17]") CHANNELS BY_CHANNEL("dequantize", "x", "-1", "-128",
+                                                               "127", "int8") OUT("y")),
+};
+
 #define MATMUL(expected, x, w, call) \
     C(expected, IN("x", "float32[" x "]") WEIGHT("w", w) "%y = aten." call "\n" OUT("y"))
 
@@ -395,6 +421,12 @@ START_TEST(computes_convolutions) {
 }
 END_TEST
 
+START_TEST(computes_quantizations) {
+    check_case(&quantizations[_i], 2, true, true);
+    check_case(&quantizations[_i], 1, false, false);
+}
+END_TEST
+
 START_TEST(computes_poolings) {
     both_layouts(&poolings[_i]);
 }
@@ -442,6 +474,7 @@ int main(void) {
     tcase_add_loop_test(tcase, computes_pointwise, 0, TN_COUNT(pointwise));
     tcase_add_loop_test(tcase, computes_products, 0, TN_COUNT(products));
     tcase_add_loop_test(tcase, computes_convolutions, 0, TN_COUNT(convolutions));
+    tcase_add_loop_test(tcase, computes_quantizations, 0, TN_COUNT(quantizations));
     tcase_add_loop_test(tcase, computes_poolings, 0, TN_COUNT(poolings));
     tcase_add_loop_test(tcase, computes_norms, 0, TN_COUNT(norms));
     tcase_add_loop_test(tcase, computes_layer_norms, 0, TN_COUNT(layer_norms));

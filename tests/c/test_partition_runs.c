@@ -78,6 +78,17 @@ typedef struct reason_case {
 #define LINEAR(y, x) "%" y " = aten.linear(%" x ", %w)\n"
 #define MATMUL(body) G(IN("x", "float32[8, 64]") WEIGHT("w", "64, 64") body)
 
+#define X4 "%x, %x, %x, %x, "
+#define X16 X4 X4 X4 X4
+
+/* With scales of four channels that are constants, and others; and with zero points. */
+#define QUANTIZE(type, call)                                                        \
+    G(IN("x", type) IN("u", "float32[4]") "const %s: float32[4] = {1, 2, 3, 4}\n"   \
+                                          "const %low: float32[4] = {1, 2, 0, 4}\n" \
+                                          "const %z: int64[4] = zeros\n"            \
+                                          "const %one: int64[4] = {0, 1, 0, 0}\n"   \
+                                          "%y = quantized_decomposed." call "\n" OUT("y"))
+
 static const reason_case reasons[] = {
     {G(IN("x", "float32[4]") "%y = aten.sin(%x)\n" OUT("y")), "y", TENON_REASON_NOT_IN_OP_SET,
      "aten.sin is not in oneDNN Graph's op set", ONEDNN},
@@ -135,6 +146,55 @@ static const reason_case reasons[] = {
            IN("z", "float32[6, 33]") "%a = aten.tanh(%x)\n%b = aten.mul.Tensor(%a, %z)\n" OUT("b")),
      "b", TENON_REASON_ONEDNN_SLOW, "an elementwise oneDNN kernel takes no binary op behind it",
      ONEDNN},
+    {QUANTIZE("float32[3, 4]", "quantize_per_tensor(%x, 0.1, 0, -127, 127, int8)"), "y",
+     TENON_REASON_ATTRIBUTE, "the whole range of int8 or uint8 only", ONEDNN},
+    {QUANTIZE("float32[3, 4]", "quantize_per_tensor(%x, 0.1, 0, 0, 127, uint8)"), "y",
+     TENON_REASON_ATTRIBUTE, "the whole range of int8 or uint8 only", ONEDNN},
+    {QUANTIZE("float32[3, 4]", "quantize_per_tensor(%x, 0.1, 0, -32768, 32767, int16)"), "y",
+     TENON_REASON_ATTRIBUTE, "the whole range of int8 or uint8 only", ONEDNN},
+    {QUANTIZE("float64[3, 4]", "quantize_per_tensor(%x, 0.1, 0, -128, 127, int8)"), "y",
+     TENON_REASON_DTYPE, "oneDNN quantizes float32 only", ONEDNN},
+    {QUANTIZE("float32[]", "quantize_per_tensor(%x, 0.1, 0, -128, 127, int8)"), "y",
+     TENON_REASON_LAYOUT, "strided, empty or a single number", ONEDNN},
+    {QUANTIZE("float32[3, 4]", "quantize_per_tensor(%x, -0.1, 0, -128, 127, int8)"), "y",
+     TENON_REASON_ATTRIBUTE, "its scale is not positive", ONEDNN},
+    {QUANTIZE("int32[3, 4]", "dequantize_per_tensor(%x, 0.1, 0, -128, 127, int32)"), "y",
+     TENON_REASON_DTYPE, "dequantizes int8 and uint8 to float32 only", ONEDNN},
+    {QUANTIZE("int8[3, 4]",
+              "dequantize_per_tensor(%x, 0.1, 0, -128, 127, int8, out_dtype=float64)"),
+     "y", TENON_REASON_DTYPE, "dequantizes int8 and uint8 to float32 only", ONEDNN},
+    {QUANTIZE("int8[]", "dequantize_per_tensor(%x, 0.1, 0, -128, 127, int8)"), "y",
+     TENON_REASON_LAYOUT, "strided, empty or a single number", ONEDNN},
+    {QUANTIZE("float32[3, 4]", "quantize_per_channel(%x, %u, %z, 1, -128, 127, int8)"), "y",
+     TENON_REASON_OPERANDS, "its scales are no constants", ONEDNN},
+    {QUANTIZE("float32[3, 4]", "quantize_per_channel(%x, %s, %one, 1, -128, 127, int8)"), "y",
+     TENON_REASON_ATTRIBUTE, "oneDNN has no zero points by channel", ONEDNN},
+    {QUANTIZE("float32[3, 4]", "quantize_per_channel(%x, %low, %z, 1, -128, 127, int8)"), "y",
+     TENON_REASON_ATTRIBUTE, "scale number 2 is not positive", ONEDNN},
+    {G(IN("x", "float32[7, 8]") WEIGHT("w", "5, 8")
+           WEIGHT("long", "10") "%b = aten.slice.Tensor(%long, 0, 0, 10, 2)\n%y = aten.linear(%x, "
+                                "%w, %b)\n" OUT("y")),
+     "y", TENON_REASON_LAYOUT, "its bias is not one dense vector of the columns", ONEDNN},
+    {G(IN("x", "float32[7, 8]") WEIGHT("w", "8, 5")
+           WEIGHT("wide", "7, 10") "%b = aten.slice.Tensor(%wide, 1, 0, 10, 2)\n%y = "
+                                   "aten.addmm(%b, %x, %w)\n" OUT("y")),
+     "y", TENON_REASON_LAYOUT, "its addend is neither dense nor laid out as the result", ONEDNN},
+    {G(IN("x", "float32[1, 3, 9, 9]")
+           WEIGHT("wide", "4, 3, 3, 6") "%w = aten.slice.Tensor(%wide, 3, 0, 6, 2)\n%y = "
+                                        "aten.convolution(%x, %w, none, [1, 1], "
+                                        "[0, 0], [1, 1], false, [0, 0], 1)\n" OUT("y")),
+     "y", TENON_REASON_LAYOUT, "its weight is strided", ONEDNN},
+    {G(IN("x", "float32[2, 3, 1, 2, 1, 2]")
+           WEIGHT("w", "3") "%y, %m, %v = aten._native_batch_norm_legit_no_training(%x, %w, %w, "
+                            "%w, %w, 0.1, 1)\n" OUT("y")),
+     "y", TENON_REASON_OPERANDS, "a batch, channels and up to three more dimensions", ONEDNN},
+    {G(IN("x", "float32[3, 4]")
+           IN("z", "float32[3, 4]") "%y = aten.rsub.Tensor(%x, %z, alpha=2)\n" OUT("y")),
+     "y", TENON_REASON_ATTRIBUTE, "its alpha is not 1", ONEDNN},
+    {G(IN("x", "float32[1, 2]") "%y = aten.cat([" X16 X16 X16 X16 "%x])\n" OUT("y")), "y",
+     TENON_REASON_OPERANDS, "oneDNN joins 64 tensors at most", ONEDNN},
+    {G(IN("x", "float32[1, 2]") "%y = aten.cat([" X16 X16 X16 "%x])\n" OUT("y")), "y",
+     TENON_REASON_START, "inputs and constants", ONEDNN},
 };
 
 START_TEST(tells_why) {
