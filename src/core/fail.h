@@ -15,13 +15,6 @@ tenon_status tn_fail_within(tenon_status status, const char *format, ...) TENON_
 
 tenon_status tn_no_memory(void);
 
-#ifdef __clang_analyzer__ /* tools/analyse does not see other files, and must know what these \
-                             return */
-#define tn_fail(status, ...) ((void)tn_fail(status, __VA_ARGS__), (status))
-#define tn_fail_within(status, ...) ((void)tn_fail_within(status, __VA_ARGS__), (status))
-#define tn_no_memory() ((void)tn_no_memory(), TENON_OUT_OF_MEMORY)
-#endif
-
 /* Around a function of the user's that fails through tenon_fail: forgets the thread's message
  * before, and afterwards sees to it that a failure has one and is a status. */
 void tn_user_enter(void);
@@ -46,5 +39,11 @@ void tn_log(tenon_log_level level, const char *format, ...) TENON_PRINTF(2, 3);
 static inline int tn_logs(tenon_log_level level) {
     return tenon_log_get_level() >= level;
 }
+
+#ifdef __clang_analyzer__ /* tools/analyse looks at one file, and must know what these return */
+#define tn_fail(status, ...) ((void)tn_fail(status, __VA_ARGS__), (status))
+#define tn_fail_within(status, ...) ((void)tn_fail_within(status, __VA_ARGS__), (status))
+#define tn_no_memory() ((void)tn_no_memory(), TENON_OUT_OF_MEMORY)
+#endif
 
 #endif
