@@ -20,6 +20,7 @@
 tenon_status batch_no_memory(void);
 
 #ifdef __clang_analyzer__ /* tools/analyse must know what these return */
+#define cJSON_IsString(item) ((item) && cJSON_IsString(item))
 #define batch_no_memory() ((void)batch_no_memory(), TENON_OUT_OF_MEMORY)
 #define tenon_fail(status, ...) ((void)tenon_fail(status, __VA_ARGS__), (status))
 #endif
