@@ -199,8 +199,8 @@ typedef struct tenon_node_info {
                                */
     /* Which of several ways to compute it was chosen by measurement (tenon_session_options.tune),
      * with the times of all: "Winograd 4x4 by measurement: direct 73.1 us, Winograd 4x4 41.0 us".
-     * Or what verify mode found wrong with the kernel that a pass had chosen. "" where a rule chose,
-     * or there was no choice. */
+     * Or what verify mode found wrong with the kernel that a pass had chosen. "" where a rule
+     * chose, or there was no choice. */
     const char *choice;
 } tenon_node_info;
 

@@ -70,7 +70,7 @@ static bool reads(const batch_source *base, const struct stat *file) {
 
 static void destroy(batch_source *base) {
     join *j = (join *)base;
-    for (int i = 0; i < j->part_count; i++) {
+    for (int i = 0; j->parts && i < j->part_count; i++) {
         batch_source_destroy(&j->parts[i].source);
         free(j->parts[i].name);
         free(j->parts[i].fields);
