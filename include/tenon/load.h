@@ -17,9 +17,15 @@ typedef struct tenon_load_options {
     bool copy_weights;
     /* LIMIT when the graph has more nodes; 0: 4,194,304. */
     int64_t max_nodes;
-    /* LIMIT when the compressed entries of an archive become more than so many bytes in all; 0: 64
-     * MiB and 100 times the file's size. */
+    /* LIMIT when a file becomes more than so many bytes beyond its own: the compressed entries of
+     * an archive in all, and what "random", "zeros" and the like make in a text; 0: 32 MiB and 100
+     * times the file's size. */
     int64_t max_unpacked_bytes;
+    /* The checksums of weights that an archive holds as they are, which mapping does not look at,
+     * are compared, too: INVALID_FILE names an entry that is damaged. All of the file is read for
+     * it. What is unpacked, or copied out of the archive, is always compared; safetensors files
+     * have no checksums. */
+    bool check_weights;
 } tenon_load_options;
 
 /* Loads a model by what the file holds: a PyTorch torch.export archive (.pt2), Tenon's lowered

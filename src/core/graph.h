@@ -87,12 +87,6 @@ typedef struct tn_constraint {
     int64_t min, max;
 } tn_constraint;
 
-/* What computing with constants may still cost. */
-typedef struct tn_fold_budget {
-    int64_t bytes; /* by which results are larger than what they are made of */
-    double flops;
-} tn_fold_budget;
-
 struct tenon_graph {
     tn_arena arena;
     const char *name;
@@ -113,7 +107,7 @@ struct tenon_graph {
     uint64_t edits;                          /* grows with every change of nodes, uses and values */
     struct tn_record *records, *last_record; /* what passes did (record.c) */
     int32_t record_count;
-    tn_fold_budget *fold;       /* of the passes that run; NULL: no bound. Not copied. */
+    int64_t file_bytes;         /* of the files that it was loaded from; 0: calls built it */
     struct tn_chooser *chooser; /* whom passes ask (fusion/choose.h); NULL: nobody. Not copied. */
 };
 
@@ -126,6 +120,8 @@ int64_t tn_value_numel(const tenon_value *value); /* of a static value */
 /* Floating-point operations of a node whose shapes are known, as tenon_node_info counts them
  * (cost.c). */
 double tn_node_flops(const tenon_node *node);
+/* What the node costs, in about nanoseconds of one core where no kernel is fast (cost.c). */
+double tn_node_work(const tenon_node *node);
 
 /* Makes a node before `before` (NULL: at the end). As tenon_graph_add_node, but `list_count` gives
  * the number of outputs of an op that returns a list when shapes are not known yet (-1: by the

@@ -317,6 +317,7 @@ static tenon_status copy_graph(const tenon_graph *from, const tenon_view *inputs
     copier c = {.from = from, .inputs = inputs};
     tenon_status status;
     TN_GOTO(tenon_graph_create(from->name, &c.to));
+    c.to->file_bytes = from->file_bytes;
     c.map = calloc((size_t)from->value_count + 1, sizeof *c.map);
     if (!c.map)
         TN_GOTO(tn_no_memory());

@@ -8,13 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements that "zeros", "random" and the like may make in one text, in bytes. */
-#define GENERATED_MAX ((int64_t)64 << 20)
-
 typedef struct parser {
     tn_lexer lex;
     tenon_graph *graph;
-    int64_t generated;
+    int64_t room;     /* bytes that "zeros", "random" and the like may still make */
     tenon_arg *items; /* of the list being read */
     int32_t item_capacity;
 } parser;
@@ -258,9 +255,12 @@ static tenon_status room_for(parser *p, const text_type *type, const int64_t *sh
     if (tn_lex_peek(&p->lex, "{"))
         return count <= tn_lex_left(&p->lex) ? TENON_OK
                                              : FAIL(p, "the shape has more elements than the text");
-    if (bytes > GENERATED_MAX - p->generated)
-        return FAIL(p, "constants of more than %lld bytes in one text", (long long)GENERATED_MAX);
-    p->generated += bytes;
+    if (bytes > p->room)
+        return tn_lex_fail(&p->lex, TENON_LIMIT,
+                           "a constant of %lld bytes that the text does not list, more than "
+                           "max_unpacked_bytes leaves, %lld" TN_UNPACKED_HOW,
+                           (long long)bytes, (long long)p->room);
+    p->room -= bytes;
     return TENON_OK;
 }
 
@@ -571,10 +571,27 @@ static tenon_status read_graph(parser *p) {
     return TENON_OK;
 }
 
+#define UNPACKED_RATIO 100
+#define UNPACKED_FREE ((int64_t)32 << 20)
+
+int64_t tn_unpacked_room(int64_t max_unpacked, size_t file_size) {
+    int64_t room = max_unpacked;
+    if (room == 0 &&
+        (!tn_mul((int64_t)file_size, UNPACKED_RATIO, &room) || !tn_add(room, UNPACKED_FREE, &room)))
+        room = INT64_MAX;
+    return room;
+}
+
 tenon_status tenon_graph_parse(const char *text, const char *source, tenon_graph **out) {
+    return tn_graph_parse(text, source, 0, out);
+}
+
+tenon_status tn_graph_parse(const char *text, const char *source, int64_t max_unpacked,
+                            tenon_graph **out) {
+    size_t length = strlen(text);
     parser p = {
-        .lex = {
-            .source = source ? source : "text", .at = text, .end = text + strlen(text), .line = 1}};
+        .lex = {.source = source ? source : "text", .at = text, .end = text + length, .line = 1},
+        .room = tn_unpacked_room(max_unpacked, length)};
     tenon_status status = read_graph(&p);
     free(p.items);
     tn_arena_free(&p.lex.scratch);
@@ -582,6 +599,7 @@ tenon_status tenon_graph_parse(const char *text, const char *source, tenon_graph
         tenon_graph_destroy(&p.graph);
         return status;
     }
+    p.graph->file_bytes = (int64_t)length;
     *out = p.graph;
     return TENON_OK;
 }

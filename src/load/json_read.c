@@ -17,6 +17,7 @@ typedef struct reader {
     char *weights_path;
     tn_arena scratch;  /* of the node being read */
     const char *place; /* what is being read, for messages; NULL outside */
+    int64_t size;      /* of the file */
 } reader;
 
 static tenon_status fail(const reader *r, tenon_status status, const char *format, ...)
@@ -419,6 +420,7 @@ static tenon_status read_tree(reader *r) {
     TN_TRY(tn_file_read_all(r->path, &text, &size));
     tenon_status status = tn_json_parse(r->path, text, size, &r->tree);
     free(text);
+    r->size = (int64_t)size;
     return status;
 }
 
@@ -439,6 +441,7 @@ static tenon_status load(reader *r) {
     TN_TRY(read_nodes(r));
     TN_TRY(read_ends(r));
     TRY_HERE(r, tenon_graph_verify(r->graph));
+    r->graph->file_bytes = r->size + (int64_t)r->weights.file.size;
     return r->weights.file.path ? tn_file_check(&r->weights.file) : TENON_OK;
 }
 

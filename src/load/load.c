@@ -2,6 +2,7 @@
 #include "core/fail.h"
 #include "core/graph.h"
 #include "core/profile.h"
+#include "core/text.h"
 #include "load/file.h"
 #include "load/kinds.h"
 #include <stdlib.h>
@@ -10,11 +11,12 @@
 
 #define NODES_MAX ((int64_t)1 << 22)
 
-static tenon_status load_text(const char *path, tenon_graph **out) {
+static tenon_status load_text(const char *path, const tenon_load_options *options,
+                              tenon_graph **out) {
     char *text;
     size_t size;
     TN_TRY(tn_file_read_all(path, &text, &size));
-    tenon_status status = tenon_graph_parse(text, path, out);
+    tenon_status status = tn_graph_parse(text, path, options->max_unpacked_bytes, out);
     free(text);
     return status;
 }
@@ -46,7 +48,7 @@ static tenon_status load(const char *path, const tenon_load_options *options, te
     if (starts(start, "{"))
         return tn_load_json(path, options, out);
     if (starts(start, "graph") || starts(start, "#"))
-        return load_text(path, out);
+        return load_text(path, options, out);
     return tn_fail(TENON_INVALID_FILE,
                    "%s: neither a .pt2 archive nor a graph as JSON or text; models of PyTorch are "
                    "exported with torch.export.save",
@@ -60,7 +62,9 @@ static tenon_status check_nodes(const char *path, const tenon_load_options *opti
     int64_t most = options->max_nodes > 0 ? options->max_nodes : NODES_MAX;
     if (graph->node_count <= most)
         return TENON_OK;
-    return tn_fail(TENON_LIMIT, "%s: the graph has %lld nodes, more than max_nodes allows, %lld",
+    return tn_fail(TENON_LIMIT,
+                   "%s: the graph has %lld nodes, more than max_nodes allows, %lld; "
+                   "tenon_load_options.max_nodes or --allow max_nodes=N raises it",
                    path, (long long)graph->node_count, (long long)most);
 }
 

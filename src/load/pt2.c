@@ -348,6 +348,7 @@ static tenon_status load(tn_pt2 *pt2) {
     TN_TRY(read_outputs(pt2));
     TN_TRY(tn_pt2_find_state(pt2));
     TN_PT2_TRY(pt2, tenon_graph_verify(pt2->graph));
+    pt2->graph->file_bytes = (int64_t)pt2->zip.file.size;
     return tn_file_check(&pt2->zip.file);
 }
 

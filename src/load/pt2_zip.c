@@ -3,16 +3,17 @@
  * to 4.3.16); where the two disagree, entries are read instead of mapped. */
 #include "load/pt2_zip.h"
 #include "core/fail.h"
+#include "core/text.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
+
+enum { CHECKED_BYTES = 1 << 20 }; /* read at a time, to compare a checksum */
 
 /* A deflated byte makes at most 1032 bytes (zlib's technical details). */
 #define INFLATE_MAX 1032
-/* tenon_load_options.max_unpacked_bytes, when it is 0 */
-#define UNPACKED_RATIO 100
-#define UNPACKED_FREE ((int64_t)64 << 20)
 
 /* ---- Where stored bytes lie ---- */
 
@@ -204,6 +205,7 @@ static tenon_status list_entries(tn_pt2_zip *zip) {
                                       .index = i,
                                       .size = (int64_t)info.size,
                                       .packed_size = (int64_t)info.comp_size,
+                                      .crc = info.crc,
                                       .offset = -1};
         if (!zip->list[i].name)
             return tn_no_memory();
@@ -253,10 +255,8 @@ static tenon_status open_zip(tn_pt2_zip *zip, const tenon_load_options *options)
     TN_TRY(list_entries(zip));
     TN_TRY(locate_all(zip));
     TN_TRY(check_room(zip));
-    zip->room = options->max_unpacked_bytes;
-    if (zip->room == 0 && (!tn_mul((int64_t)zip->file.size, UNPACKED_RATIO, &zip->room) ||
-                           !tn_add(zip->room, UNPACKED_FREE, &zip->room)))
-        zip->room = INT64_MAX;
+    zip->room = tn_unpacked_room(options->max_unpacked_bytes, zip->file.size);
+    zip->check = options->check_weights;
     return tn_file_map(&zip->file, options->copy_weights);
 }
 
@@ -299,7 +299,7 @@ static tenon_status check_sizes(tn_pt2_zip *zip, const tn_pt2_entry *entry) {
     if (entry->size > zip->room)
         return tn_fail(TENON_LIMIT,
                        "%s: entry '%s' unpacks to %lld bytes, more than max_unpacked_bytes leaves, "
-                       "%lld",
+                       "%lld" TN_UNPACKED_HOW,
                        zip->path, entry->name, (long long)entry->size, (long long)zip->room);
     zip->room -= entry->size;
     return TENON_OK;
@@ -350,10 +350,36 @@ tenon_status tn_pt2_zip_text(tn_pt2_zip *zip, const char *name, int64_t limit, c
     return TENON_OK;
 }
 
+/* Read, not mapped: a file that is cut off meanwhile is an error, and no signal. */
+static tenon_status check_stored(const tn_pt2_zip *zip, const tn_pt2_entry *entry) {
+    uint32_t crc = (uint32_t)crc32(0, NULL, 0);
+    unsigned char *part = malloc(CHECKED_BYTES);
+    if (!part)
+        return tn_no_memory();
+    tenon_status status = TENON_OK;
+    for (int64_t done = 0; done < entry->size && status == TENON_OK;) {
+        int64_t left = entry->size - done;
+        size_t size = (size_t)(left < CHECKED_BYTES ? left : CHECKED_BYTES);
+        status = tn_file_read(&zip->file, (size_t)(entry->offset + done), part, size);
+        if (status == TENON_OK)
+            crc = (uint32_t)crc32(crc, part, (uInt)size);
+        done += (int64_t)size;
+    }
+    free(part);
+    if (status != TENON_OK || crc == entry->crc)
+        return status;
+    return tn_fail(TENON_INVALID_FILE,
+                   "%s: entry '%s' is damaged: its checksum is %08x, the archive says %08x",
+                   zip->path, entry->name, crc, entry->crc);
+}
+
 tenon_status tn_pt2_zip_bytes(tn_pt2_zip *zip, tn_pt2_entry *entry, tn_storage **storage,
                               char **data, bool own) {
-    if (!entry->storage && entry->offset >= 0 && entry->offset % 8 == 0 && !own)
+    if (!entry->storage && entry->offset >= 0 && entry->offset % 8 == 0 && !own) {
+        if (zip->check)
+            TN_TRY(check_stored(zip, entry));
         entry->storage = tn_storage_share(zip->file.bytes);
+    }
     if (!entry->storage) {
         tn_storage *copy = NULL;
         TN_TRY(check_sizes(zip, entry));

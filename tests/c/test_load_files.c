@@ -153,11 +153,11 @@ static void sweep_all(const char *model, const char *from, const char *to) {
     } faults[] = {{READ_FAILS, false}, {READS_LESS, true}, {INTERRUPTED, true}, {NO_MAPPING, true},
                   {CUT_OFF, false},    {TOUCHED, false},   {REWRITTEN, false}};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        for (int copy = 0; copy < 2; copy++) {
-            if (copy && faults[i].kind == NO_MAPPING)
+        for (int how = 0; how < 3; how++) {
+            if (how == 1 && faults[i].kind == NO_MAPPING)
                 continue; /* nothing is mapped */
             sweep(model, from, to, faults[i].kind, faults[i].good,
-                  &(tenon_load_options){.copy_weights = copy});
+                  &(tenon_load_options){.copy_weights = how == 1, .check_weights = how == 2});
         }
     }
 }
@@ -243,6 +243,34 @@ START_TEST(limits) {
 }
 END_TEST
 
+/* What a text does not list counts: by the option, and by default in proportion to the text. */
+START_TEST(limits_generating) {
+    static const char form[] = "graph g { input %%x: uint8[2]\nconst %%w: uint8[%lld] = zeros\n"
+                               "output \"o\" = %%x }";
+    enum { FREE = 32 << 20 };
+    char text[256];
+    const char *path = test_path("w.txt");
+    long long most[] = {10000, FREE + 100 * (long long)(sizeof form - 8 + 8)};
+    for (int i = 0; i < 2; i++)
+        for (int more = 0; more < 2; more++) {
+            tenon_load_options options = {.max_unpacked_bytes = i == 0 ? most[i] : 0};
+            tenon_graph *graph = NULL;
+            size_t length = (size_t)sprintf(text, form, most[i] + more);
+            ck_assert(i == 0 || most[i] == FREE + 100 * (long long)length);
+            test_write(path, text, length);
+            if (more) {
+                limited(path, options, "more than max_unpacked_bytes leaves");
+            } else {
+                ck_assert_int_eq(tenon_load_with(path, &options, &graph), TENON_OK);
+                tenon_graph_destroy(&graph);
+            }
+        }
+    tenon_graph *graph = NULL;
+    ck_assert_int_eq(tenon_graph_parse(text, "t", &graph), TENON_LIMIT); /* the same default */
+    ck_assert_ptr_null(graph);
+}
+END_TEST
+
 /* A deflated model.json with a megabyte of spaces behind its text. */
 START_TEST(limits_unpacking) {
     tenon_graph *graph = NULL;
@@ -274,6 +302,7 @@ int main(void) {
     tcase_add_test(tests, json_and_weights_change);
     tcase_add_test(tests, copied_weights_stay);
     tcase_add_test(tests, limits);
+    tcase_add_test(tests, limits_generating);
     tcase_add_test(tests, limits_unpacking);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
