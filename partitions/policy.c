@@ -103,6 +103,10 @@ bool tn_kind_starts(dnnl_graph_op_kind_t kind) {
  * 1.7 from where the weight does not stay in a cache. */
 #define FEW_ROWS 2
 #define READ_ELEMENTS (1 << 21)
+/* A product of many pairs of small matrices: for each pair oneDNN pads copies, 4 KiB and more, and
+ * takes 1.8 to 10 times as long, up to 16x16x16. */
+#define TINY_PRODUCTS 4096
+#define TINY_COUNT 64
 #define MIN_ELEMENTS 8192
 #define MIN_CHAIN_ELEMENTS 65536
 
@@ -131,17 +135,28 @@ static bool only_reads(const tn_builder *b, const tn_lowered *op) {
            tn_elements(b, op->out[0]) <= FEW_ROWS * out->shape[out->rank - 1];
 }
 
+/* Whether it multiplies many small matrices by small matrices. */
+static bool is_tiny(const tn_builder *b, const tn_lowered *op) {
+    const tn_lt *weight = &b->tensors[op->in[1]], *out = &b->tensors[op->out[0]];
+    if (op->kind != dnnl_graph_op_matmul || weight->rank < 3 || out->rank < 3)
+        return false;
+    double count = (double)tn_elements(b, op->out[0]);
+    count /= (double)(out->shape[out->rank - 1] * out->shape[out->rank - 2]);
+    return count >= TINY_COUNT && products(b, op) <= count * TINY_PRODUCTS;
+}
+
 /* What a partition has to do. */
 typedef struct amount {
     bool heavy, pass, costly;
     bool reads; /* products only read weights */
+    bool tiny;  /* products are of small matrices */
     double products;
     int64_t largest; /* elements of the largest operand or result */
     int32_t nodes;
 } amount;
 
 static amount amount_of(const tn_builder *b, const int32_t *members, int32_t count) {
-    amount a = {.nodes = 1, .reads = true};
+    amount a = {.nodes = 1, .reads = true, .tiny = true};
     for (int32_t i = 0; i < count; i++) {
         const tn_lowered *op = &b->ops[members[i]];
         op_weight w = weight_of(op->kind);
@@ -152,6 +167,7 @@ static amount amount_of(const tn_builder *b, const int32_t *members, int32_t cou
         a.heavy |= w == HEAVY;
         a.pass |= w == PASS;
         a.costly |= w == COSTLY;
+        a.tiny &= w != HEAVY || is_tiny(b, op);
         a.reads &= w == HEAVY ? only_reads(b, op) : w != PASS;
         a.nodes += i > 0 && op->node != b->ops[members[i - 1]].node;
         a.products += w == HEAVY ? products(b, op) : 0;
@@ -168,6 +184,14 @@ bool tn_worth(const tn_builder *b, const int32_t *members, int32_t count, tn_why
                  "so few rows take as long as reading the weight, which a plain loop does faster: "
                  "at most %d rows, and a weight of %d elements or more",
                  FEW_ROWS, READ_ELEMENTS);
+        return false;
+    }
+    if (b->options->backend == TENON_BACKEND_AUTO && a.heavy && a.tiny) {
+        snprintf(
+            why->text, sizeof why->text,
+            "for each pair of so small matrices oneDNN pads copies, and a plain loop does not: "
+            "%d pairs or more of at most %d multiplications",
+            TINY_COUNT, TINY_PRODUCTS);
         return false;
     }
     if (b->options->backend != TENON_BACKEND_AUTO ||
