@@ -55,15 +55,16 @@ void bench_cases_free(bench_cases *cases);
 
 typedef struct bench_options {
     tenon_session_options session; /* without the precision */
-    int instances;                 /* processes that run at once; at least 1 */
-    int warmup;                    /* runs before the first timed one */
-    bool warmup_fixed;             /* also where they take more than half of the time limit */
-    int iterations;                /* timed runs of a round; at least 1 */
-    int rounds;                    /* at most; 0: as many as it takes */
-    double interval;               /* wanted: the median's interval, as a part of the median */
-    double seconds;                /* a case ends with its rounds when these are over */
-    double tolerance;              /* of outputs that are compared; 0: by precision */
-    bool detail;                   /* time each step, too */
+    tenon_load_options load;
+    int instances;     /* processes that run at once; at least 1 */
+    int warmup;        /* runs before the first timed one */
+    bool warmup_fixed; /* also where they take more than half of the time limit */
+    int iterations;    /* timed runs of a round; at least 1 */
+    int rounds;        /* at most; 0: as many as it takes */
+    double interval;   /* wanted: the median's interval, as a part of the median */
+    double seconds;    /* a case ends with its rounds when these are over */
+    double tolerance;  /* of outputs that are compared; 0: by precision */
+    bool detail;       /* time each step, too */
 } bench_options;
 
 /* What the command knows how to do: arrays for a model, and comparing them. Called in the process

@@ -70,7 +70,7 @@ static bool run_once(job *j, double *seconds) {
 static bool prepare(job *j) {
     const bench_measurement *m = j->m;
     double start = bench_now();
-    if (tenon_load(m->c->path, &j->graph) != TENON_OK)
+    if (tenon_load_with(m->c->path, &m->options->load, &j->graph) != TENON_OK)
         return failed();
     j->load = bench_now() - start;
     if (!m->host->inputs(m->host->user, j->graph, m->c, &j->inputs, &j->input_count, &j->batch))

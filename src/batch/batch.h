@@ -49,6 +49,7 @@ typedef struct batch_job {
     batch_pairs outputs; /* paths; without a name it is a folder, or the file of the only output */
     batch_pairs dims;    /* sizes of symbols, as text */
     tenon_session_options session;
+    tenon_load_options load;
     int64_t batch;      /* samples a run; 0: the model's, or a default where that is open */
     int instances;      /* 0: chosen by measurement */
     int64_t checkpoint; /* batches from one checkpoint to the next; 0: about a second of work */

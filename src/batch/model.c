@@ -363,7 +363,7 @@ static tenon_status open_sources(batch_model *m, const batch_job *job) {
 
 tenon_status batch_model_open(const batch_job *job, batch_model *out) {
     *out = (batch_model){0};
-    tenon_status status = tenon_load(job->model, &out->graph);
+    tenon_status status = tenon_load_with(job->model, &job->load, &out->graph);
     if (status == TENON_INVALID_ARGUMENT) /* the file's fault, and not the caller's */
         status = TENON_INVALID_FILE;
     BATCH_TRY(status);

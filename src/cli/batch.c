@@ -168,6 +168,7 @@ static int describe(batch *b) {
     job->outputs = (batch_pairs){b->outputs.items, b->outputs.count};
     job->dims = (batch_pairs){b->dims, c->dims.count};
     job->session = c->options;
+    job->load = cli_load_options(c);
     job->resume = b->resume;
     job->overwrite = b->overwrite;
     job->check_nan = b->check_nan;

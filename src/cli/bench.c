@@ -132,6 +132,7 @@ static int check_options(bench *b) {
     if (code == CLI_OK)
         code = check_numbers(b);
     b->options.session = b->compile.options;
+    b->options.load = cli_load_options(&b->compile);
     /* What the workers use is decided here, so that the record says so. */
     if (code == CLI_OK && b->options.session.threads == 0)
         b->options.session.threads = bench_cores() / b->options.instances;
@@ -503,6 +504,7 @@ int cli_bench(int argc, const char **argv) {
         {"backend", 0, POPT_ARG_STRING, &b.compile.backend, 0,
          "auto, onednn or reference (default auto)", "BACKEND"},
         CLI_TUNE_OPTIONS(b.compile),
+        CLI_LOAD_OPTIONS(b.compile),
         CLI_PASS_OPTIONS,
         {"help", 'h', POPT_ARG_NONE, NULL, CLI_OPTION_HELP, "this text", NULL},
         POPT_TABLEEND};

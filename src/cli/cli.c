@@ -148,6 +148,8 @@ int cli_take_option(cli_compile *compile, int option, const char *text) {
         return cli_pairs_add(&compile->dims, "--dim", text);
     if (option == CLI_OPTION_INPUT)
         return cli_pairs_add(&compile->inputs, "--input", text);
+    if (option == CLI_OPTION_ALLOW)
+        return cli_take_limit(compile, text);
     return cli_take_pass_option(compile, option, text);
 }
 

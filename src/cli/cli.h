@@ -55,7 +55,8 @@ typedef struct cli_compile {
     cli_pairs dims;   /* --dim */
     cli_pairs inputs; /* --input */
     char *backend, *precision, *fpmath, *tune_file;
-    int threads, tune, verify;
+    int threads, tune, verify, copy_weights, check_weights;
+    tenon_load_options load;       /* from --allow and, by cli_load, the above */
     tenon_passes *passes;          /* NULL: no option changed the default */
     tenon_session_options options; /* from the above, by cli_compile_check */
 } cli_compile;
@@ -71,8 +72,26 @@ enum {
     CLI_OPTION_NO_WINOGRAD,
     CLI_OPTION_PASS_OPTION,
     CLI_OPTION_DRAW_BEFORE,
-    CLI_OPTION_DRAW_AFTER
+    CLI_OPTION_DRAW_AFTER,
+    CLI_OPTION_ALLOW
 };
+
+#define CLI_LOAD_OPTIONS(c)                                                     \
+    {"allow",          0,                                                       \
+     POPT_ARG_STRING,  NULL,                                                    \
+     CLI_OPTION_ALLOW, "what the model may cost: docs/limits.md has the names", \
+     "NAME=VALUE"},                                                             \
+        {"copy-weights",                                                        \
+         0,                                                                     \
+         POPT_ARG_NONE,                                                         \
+         &(c).copy_weights,                                                     \
+         0,                                                                     \
+         "load a copy of the weights, so that the file may change",             \
+         NULL},                                                                 \
+    {                                                                           \
+        "check-weights", 0, POPT_ARG_NONE, &(c).check_weights, 0,               \
+            "compare the checksums of all weights of an archive", NULL          \
+    }
 
 #define CLI_PLUGIN_OPTION                                           \
     {                                                               \
@@ -124,13 +143,18 @@ enum {
         {"verify",    0, POPT_ARG_NONE,                                                              \
          &(c).verify, 0, "leave out partitions and chosen kernels that differ from plain ones",             \
          NULL},                                                                                      \
-        CLI_TUNE_OPTIONS(c), CLI_PASS_OPTIONS
+        CLI_TUNE_OPTIONS(c), CLI_LOAD_OPTIONS(c), CLI_PASS_OPTIONS
 
 /* Takes an option that these macros, or --input, declare. */
 int cli_take_option(cli_compile *compile, int option, const char *text);
 /* The same for cli_parse, where `user` is a cli_compile. */
 int cli_take_compile_option(int option, const char *text, void *user);
 int cli_take_pass_option(cli_compile *compile, int option, const char *text);
+/* --allow; unknown names are CLI_USAGE, and the known ones are listed. */
+int cli_take_limit(cli_compile *compile, const char *text);
+/* The options that CLI_LOAD_OPTIONS declares, and loading a model with them. */
+tenon_load_options cli_load_options(const cli_compile *compile);
+int cli_load(const cli_compile *compile, const char *path, tenon_graph **out);
 int cli_compile_check(cli_compile *compile);
 void cli_compile_free(cli_compile *compile);
 

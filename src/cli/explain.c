@@ -38,9 +38,9 @@ static int show(explain *e, int input_count) {
 }
 
 static int execute(explain *e) {
-    if (tenon_load(e->report.path, &e->graph) != TENON_OK)
-        return cli_failed();
-    int code = cli_samples(e->graph, &e->compile, &e->inputs, &e->numbers);
+    int code = cli_load(&e->compile, e->report.path, &e->graph);
+    if (code == CLI_OK)
+        code = cli_samples(e->graph, &e->compile, &e->inputs, &e->numbers);
     return code == CLI_OK ? show(e, tenon_graph_input_count(e->graph)) : code;
 }
 

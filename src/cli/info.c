@@ -161,6 +161,7 @@ int cli_info(int argc, const char **argv) {
     tenon_graph *graph = NULL;
     cli_compile compile = {0};
     struct poptOption options[] = {
+        CLI_LOAD_OPTIONS(compile),
         CLI_PLUGIN_OPTION,
         {"help", 'h', POPT_ARG_NONE, NULL, CLI_OPTION_HELP, "this text", NULL},
         POPT_TABLEEND};
@@ -169,7 +170,9 @@ int cli_info(int argc, const char **argv) {
     if (code == CLI_OK && !path)
         code = cli_error(CLI_USAGE, "no model is given; see --help");
     if (code == CLI_OK)
-        code = tenon_load(path, &graph) == TENON_OK ? print_all(path, graph) : cli_failed();
+        code = cli_load(&compile, path, &graph);
+    if (code == CLI_OK)
+        code = print_all(path, graph);
     tenon_graph_destroy(&graph);
     cli_compile_free(&compile);
     poptFreeContext(popt);

@@ -105,7 +105,7 @@ static int apply(const char *path, cli_compile *compile) {
     tenon_view *inputs = NULL;
     int64_t *numbers = NULL;
     char *text = NULL;
-    int code = tenon_load(path, &graph) == TENON_OK ? CLI_OK : cli_failed();
+    int code = cli_load(compile, path, &graph);
     if (code == CLI_OK && !compile->passes && tenon_passes_create(&compile->passes) != TENON_OK)
         code = cli_failed();
     if (code == CLI_OK)
@@ -141,6 +141,7 @@ int cli_passes(int argc, const char **argv) {
         {"input", 0, POPT_ARG_STRING, NULL, CLI_OPTION_INPUT, "value of an input that is a number",
          "NAME=NUMBER"},
         {"dim", 0, POPT_ARG_STRING, NULL, CLI_OPTION_DIM, "size of a symbol", "SYMBOL=N"},
+        CLI_LOAD_OPTIONS(compile),
         CLI_PASS_OPTIONS,
         {"help", 'h', POPT_ARG_NONE, NULL, CLI_OPTION_HELP, "this text", NULL},
         POPT_TABLEEND};

@@ -280,13 +280,14 @@ static int run_once(profile *p) {
 
 /* The first run is not part of it: it packs weights. */
 static int prepare(profile *p) {
-    if (tenon_load(p->path, &p->graph) != TENON_OK)
-        return cli_failed();
+    int code = cli_load(&p->compile, p->path, &p->graph);
+    if (code != CLI_OK)
+        return code;
     p->output_count = tenon_graph_output_count(p->graph);
     p->outputs = calloc((size_t)p->output_count + 1, sizeof *p->outputs);
     if (!p->outputs)
         return cli_error(CLI_FAILED, "out of memory");
-    int code = cli_inputs_read(p->graph, &p->compile, &p->seed, &p->inputs);
+    code = cli_inputs_read(p->graph, &p->compile, &p->seed, &p->inputs);
     if (code != CLI_OK)
         return code;
     if (tenon_session_create(p->graph, &p->compile.options, &p->session) != TENON_OK ||

@@ -205,9 +205,9 @@ static int measure(run *r) {
 
 static int execute(run *r) {
     double first = 0;
-    if (tenon_load(r->path, &r->graph) != TENON_OK)
-        return cli_failed();
-    int code = prepare(r);
+    int code = cli_load(&r->compile, r->path, &r->graph);
+    if (code == CLI_OK)
+        code = prepare(r);
     if (code != CLI_OK)
         return code;
     r->compile.options.samples = r->inputs.views;

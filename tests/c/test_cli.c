@@ -182,6 +182,46 @@ START_TEST(numbers_and_other_dtypes) {
 }
 END_TEST
 
+/* --allow sets each limit of the library by its name. */
+START_TEST(limits_are_set) {
+    static const char *const names[] = {"nodes",
+                                        "elements",
+                                        "rank",
+                                        "folded_bytes",
+                                        "folded_flops",
+                                        "run_bytes",
+                                        "run_flops",
+                                        "run_work",
+                                        "compile_bytes",
+                                        "compile_work",
+                                        "compile_seconds",
+                                        "max_nodes",
+                                        "max_unpacked_bytes"};
+    char arguments[256];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(arguments, sizeof arguments, "explain d.txt --allow %s=%s", names[i],
+                 strcmp(names[i], "rank") == 0 ? "12" : "1e9");
+        WORKS(arguments);
+        SAYS(out, "partition");
+    }
+    REFUSES("explain d.txt --allow nodes=1", 1, "more than limits.nodes allows, 1");
+    REFUSES("run d.txt --random 1 --allow run_work=10", 1, "--allow run_work=N raises it");
+    REFUSES("info d.txt --allow max_unpacked_bytes=10", 1,
+            "--allow max_unpacked_bytes=N raises it");
+    REFUSES("passes d.txt --allow max_nodes=1", 1, "more than max_nodes allows, 1");
+    REFUSES("bench d.txt --allow compile_work=1", 1, "limits.compile_work allows, 1");
+    REFUSES("batch d.txt --input x.npy --output o.npy --allow max_nodes=1", 1, "max_nodes allows");
+    REFUSES("profile d.txt --allow run_bytes=1", 1, "limits.run_bytes allows, 1");
+    REFUSES("run d.txt --allow node=1", 2, "compile_seconds");
+    REFUSES("run d.txt --allow nodes", 2, "with one of these names");
+    REFUSES("run d.txt --allow nodes=1.5", 2, "not a whole number above 0");
+    REFUSES("run d.txt --allow nodes=-1", 2, "not a whole number above 0");
+    REFUSES("run d.txt --allow run_work=nan", 2, "not a number above 0");
+    WORKS("run d.txt --random 1 --copy-weights --check-weights");
+    SAYS(out, "output z");
+}
+END_TEST
+
 START_TEST(info_tells_the_model) {
     WORKS("info m.txt");
     SAYS(out, "x: float32[s0, 3]");
@@ -492,6 +532,7 @@ int main(void) {
     tcase_add_test(tests, outputs_are_printed_written_and_compared);
     tcase_add_test(tests, random_integers_stay_within_their_tables);
     tcase_add_test(tests, numbers_and_other_dtypes);
+    tcase_add_test(tests, limits_are_set);
     tcase_add_test(tests, info_tells_the_model);
     tcase_add_test(tests, explain_tells_the_plan);
     tcase_add_test(tests, partitions_are_verified);
