@@ -5,12 +5,14 @@
  *     %s = aten.mul.Tensor(%t, 2)               const %s     new memory, from the op's kernel
  *
  * A result that is larger than both what it is made of and FREE_BYTES is left to the run: expanded
- * zeros would fill the memory. So is what goes past the graph's budget.
+ * zeros would fill the memory. So is what goes past the budget.
  */
+#include "core/budget.h"
 #include "core/kernel.h"
 #include "fusion/passes.h"
 #include "fusion/rewrite.h"
 #include "fusion/weights.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,16 +56,18 @@ static bool fits(const tenon_node *node) {
     }
     if (out > in)
         return false;
-    tn_fold_budget *budget = node->graph->fold;
+    tn_budget *budget = tn_budget_get();
     in -= FREE_BYTES;
     int64_t growth = out > in ? (int64_t)(out - in) : 0;
-    double flops = tn_node_flops(node);
     if (!budget)
         return true;
-    if (growth > budget->bytes || flops > budget->flops)
+    double flops = tn_node_flops(node), work = tn_node_work(node);
+    if (growth > budget->folded_bytes || flops > budget->folded_flops ||
+        work > budget->folded_work || (double)out > (budget->most_bytes - budget->bytes) / 2)
         return false;
-    budget->bytes -= growth;
-    budget->flops -= flops;
+    budget->folded_bytes -= growth;
+    budget->folded_flops -= flops;
+    budget->folded_work -= work;
     return true;
 }
 
@@ -159,10 +163,13 @@ static tenon_status evaluate(job *j, const tenon_node *node, bool *done) {
                     .out_count = node->output_count,
                     .threads = 1,
                     .scratch = &scratch};
+    tn_room room = {.left = tn_budget_get() ? tn_budget_get()->most_bytes : INFINITY};
+    tn_room *outer = tn_room_set(&room);
     tenon_status status = kernel(&call);
+    tn_room_set(outer);
     tn_scratch_free(&scratch);
     *done = status == TENON_OK;
-    return status == TENON_OUT_OF_MEMORY ? status : TENON_OK;
+    return status == TENON_OUT_OF_MEMORY && !room.refused ? status : TENON_OK;
 }
 
 static tenon_status run_kernel(const tenon_node *node, tenon_tensor **made, bool *done) {

@@ -1,4 +1,5 @@
 /* Running passes: what is checked, logged and recorded around each. */
+#include "core/budget.h"
 #include "core/fail.h"
 #include "core/graph.h"
 #include "core/profile.h"
@@ -7,6 +8,9 @@
 #include "fusion/passes_list.h"
 #include <stdlib.h>
 #include <string.h>
+
+/* Nanoseconds that a pass takes for a node, with what is checked behind it. */
+#define NODE_WORK 200.0
 
 typedef struct runner {
     const tenon_view *samples; /* NULL: what the graph's inputs say */
@@ -140,6 +144,7 @@ static tenon_status run_checked(const tenon_pass *pass, const runner *r, tenon_g
     tenon_status status;
     if (tn_logs(TENON_LOG_TRACE))
         TN_GOTO(tenon_graph_print(graph, &text));
+    TN_GOTO(tn_budget_work((double)graph->node_count * NODE_WORK));
     TN_GOTO(tn_snapshot_take(graph, &snapshot));
     TN_GOTO(call_pass(pass, r, graph, &call));
     TN_GOTO(check_interface(pass, was, graph, call.graph));

@@ -1,9 +1,13 @@
 /* Compiled partitions: their ports, and running them. */
+#include "core/budget.h"
 #include "partitions/order.h"
 #include "partitions/shim.h"
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Nanoseconds that oneDNN takes to compile a partition: 1 to 10 ms were measured. */
+#define PARTITION_WORK 1e7
 
 /* A tensor that oneDNN binds: its memory is a literal's, or that of value number `index` of the
  * partition's inputs or outputs. */
@@ -190,6 +194,19 @@ static bool as_asked(const tn_compiled *c) {
     return true;
 }
 
+/* What oneDNN takes for a partition, most of all to generate code, and the copies that it packs of
+ * weights. */
+static tenon_status charge(const tn_builder *b, const tn_compiled *c) {
+    double bytes = 0;
+    for (int32_t i = 0; i < c->in_count; i++) {
+        const tn_lt *t = &b->tensors[c->in[i].number];
+        if (t->constant && t->value)
+            bytes += (double)tn_value_numel(t->value) * (double)tenon_dtype_size(t->value->dtype);
+    }
+    TN_TRY(tn_budget_work(PARTITION_WORK));
+    return tn_budget_bytes(bytes);
+}
+
 tenon_status tn_partition_compile(tn_builder *b, const tn_partition_source *source,
                                   dnnl_engine_t engine, tn_partition *out) {
     tn_arena *arena = &b->set->arena;
@@ -203,6 +220,8 @@ tenon_status tn_partition_compile(tn_builder *b, const tn_partition_source *sour
     tenon_status status = ports_of(b, source, true, out);
     if (status == TENON_OK)
         status = ports_of(b, source, false, out);
+    if (status == TENON_OK)
+        status = charge(b, c);
     if (status != TENON_OK)
         goto error;
 

@@ -4,12 +4,18 @@
  * oneDNN sees all dependencies and its partitions stay convex; values that are needed outside get
  * an End. When what oneDNN found cannot be used as it is (a node falls apart into two partitions,
  * one does not compile), the nodes concerned are set apart and the stretch is partitioned again. */
+#include "core/budget.h"
 #include "partitions/order.h"
 #include "partitions/policy.h"
 #include "partitions/shim.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Nanoseconds that mapping and partitioning take for an op, and for each pair of a stretch's ops.
+ */
+#define OP_WORK 20e3
+#define PAIR_WORK 200.0
 
 typedef struct finder {
     tn_builder b;
@@ -227,6 +233,8 @@ static tenon_status ask(finder *f) {
     keep_apart(f);
     if (b->failed)
         return tn_no_memory();
+    double ops = b->op_count;
+    TN_TRY(tn_budget_work(ops * OP_WORK + ops * ops * PAIR_WORK));
     TN_TRY(connect(f, f->mapped));
     dnnl_status_t status = dnnl_graph_graph_create_with_fpmath_mode(
         &f->graph, dnnl_cpu,

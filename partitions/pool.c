@@ -1,4 +1,5 @@
 #include "partitions/pool.h"
+#include "core/budget.h"
 #include "core/pages.h"
 #include "core/profile.h"
 #include <pthread.h>
@@ -58,6 +59,8 @@ void *tn_pool_alloc(size_t size, size_t alignment) {
     }
     size_t room = alignment <= HEADER ? HEADER : alignment;
     size_t whole = (rounded + 2 * room - 1) / room * room;
+    if (!tn_room_take(whole))
+        return NULL;
     char *block = aligned_alloc(room, whole);
     if (!block) { /* what lies in the lists may be what is missing */
         tn_pool_trim();

@@ -51,18 +51,32 @@ typedef enum tenon_fpmath {
 } tenon_fpmath;
 
 /* What a model that nobody vouches for may cost; 0 in a field is its default. What goes further is
- * LIMIT, with a message that names the limit, unless the field says otherwise. Compiling takes time
- * and memory in proportion to nodes, weights, and these. */
+ * LIMIT, with a message that names the limit and what raises it, unless the field says otherwise.
+ * Defaults that depend on what is "given" count the bytes of the files that the graph was loaded
+ * from, or where calls built it those of its constants and 1 KiB a node; and the bytes of the
+ * inputs in the shapes that are compiled for. Work is counted in about nanoseconds of one core with
+ * the slowest kernels, so that a limit is an upper bound of the time: 4 flops of a product are one,
+ * an element that is read or written is 20, and what takes longer counts more (docs/limits.md).
+ * Compiling counts what it does for one set of input shapes. */
 typedef struct tenon_limits {
-    int64_t nodes;        /* of the graph, before and after passes; 4,194,304 */
-    int64_t elements;     /* of any value; 2^36 */
-    int64_t rank;         /* of any value; TENON_MAX_RANK, which is also the most */
-    int64_t folded_bytes; /* by which constants that passes compute may grow beyond what they are
-                             made of; 32 MiB. What goes further is computed by the runs */
-    double folded_flops;  /* floating-point operations of computing them, likewise; 4e9 */
-    int64_t run_bytes;    /* memory of a run: activations and outputs; 192 MiB, and 64 times weights
-                             and inputs */
-    double run_flops;     /* floating-point operations of a run; no bound */
+    int64_t nodes;          /* of the graph, before and after passes; 4,194,304 */
+    int64_t elements;       /* of any value; 2^36 */
+    int64_t rank;           /* of any value; TENON_MAX_RANK, which is also the most */
+    int64_t folded_bytes;   /* by which constants that passes compute may grow beyond what they are
+                               made of; 32 MiB. What goes further is computed by the runs */
+    double folded_flops;    /* floating-point operations of computing them, likewise; 4e9 */
+    int64_t run_bytes;      /* memory of a run: activations, outputs, copies of buffers, and what
+                               kernels work in; 96 MiB, and 64 times what is given */
+    double run_flops;       /* floating-point operations of a run; no bound but run_work */
+    double run_work;        /* work of a run; 4e9, and 1e6 for each byte that is given */
+    int64_t compile_bytes;  /* memory that compiling allocates for tensors, whatever it gives back:
+                               folded, packed and transformed weights, oneDNN's copies of weights,
+                               and samples; 64 MiB, and 64 times what is given */
+    double compile_work;    /* work of compiling: nodes that passes look at, bytes of tensors, runs
+                               of `verify` and `tune`, and what oneDNN compiles; 8e9, and 1e5 for
+                               each byte that is given */
+    double compile_seconds; /* time of compiling, by the clock, looked at between pieces of work;
+                               no bound */
 } tenon_limits;
 
 typedef struct tenon_session_options {

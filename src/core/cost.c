@@ -1,5 +1,6 @@
-/* The arithmetic of nodes, as `tenon explain` tells it. */
+/* The arithmetic of nodes, as `tenon explain` tells it, and the work that limits count. */
 #include "core/graph.h"
+#include <math.h>
 
 /* How the arithmetic of a kernel grows. */
 typedef enum cost {
@@ -266,4 +267,140 @@ double tn_node_flops(const tenon_node *node) {
         return taps(node, out, 4);
     }
     return 0;
+}
+
+/* ---- Work: nanoseconds of one core, as the slowest of Tenon's kernels that may run takes. All
+ * figures are measured, on one thread of the reference backend, and rounded up. ---- */
+
+#define ELEMENT_WORK 20.0 /* an element that is read or written */
+#define FLOP_WORK 0.25    /* of products, which are blocked for all dtypes */
+#define ROW_WORK 200.0    /* a row that is normalised by itself, and an element that is sampled */
+#define STEP_WORK 1500.0  /* a step of a recurrent layer, and the attention of a head */
+#define PANEL 32          /* columns that products compute at least */
+
+/* What an element takes beyond that, where it is much. */
+static double slow(int id) {
+    switch (id) {
+    case TN_OP_erfinv:
+        return 400;
+    case TN_OP_lgamma:
+    case TN_OP_digamma:
+    case TN_OP_special_ndtr:
+        return 150;
+    case TN_OP_logcumsumexp:
+        return 100;
+    default:
+        return 0;
+    }
+}
+
+/* The elements that windows cover which are as large as it takes for all of the input, and `more`
+ * in each dimension. */
+static double covering(const tenon_node *node, double out, double more) {
+    const tenon_value *from = operand(node, 0), *to = node->outputs[0];
+    for (int d = to->rank - 1; d >= 0 && d >= to->rank - 3 && from; d--) {
+        if (to->shape[d] != size(from, d))
+            out *= more * (1 + size(from, d) / fmax(1, (double)to->shape[d]));
+    }
+    return out;
+}
+
+/* A sort, or a search of each element. */
+static double comparisons(const tenon_node *node, double elements_read) {
+    double most = 2;
+    for (int i = 0; i < node->use_count; i++)
+        most = fmax(most, elements(node->uses[i].value));
+    return ELEMENT_WORK * elements_read * log2(most);
+}
+
+static double product_work(const tenon_node *node) {
+    double flops = tn_node_flops(node);
+    if (costs[node->op->id] == CONV) { /* groups are products of their own */
+        int list = tn_op_param(node->op, "groups");
+        double groups = list < 0 ? 1 : fmax(1, (double)tn_arg_int(node, list, 1));
+        double columns = size(node->outputs[0], 1) / groups;
+        if (columns < PANEL)
+            flops *= PANEL / fmax(1, columns);
+    }
+    return FLOP_WORK * flops;
+}
+
+/* What a node computes, beside what it reads and writes. */
+static double arithmetic(const tenon_node *node, double in, double out) {
+    const tenon_value *first = operand(node, 0);
+    switch (node->op->id) {
+    case TN_OP_sort:
+    case TN_OP_sort_stable:
+    case TN_OP_argsort:
+    case TN_OP_argsort_stable:
+    case TN_OP_topk:
+    case TN_OP_mode:
+    case TN_OP_bucketize_Tensor:
+    case TN_OP_searchsorted_Tensor:
+        return comparisons(node, in);
+    case TN_OP_grid_sampler_2d:
+    case TN_OP_grid_sampler:
+        return 2 * ROW_WORK * out;
+    case TN_OP__upsample_bilinear2d_aa:
+    case TN_OP__upsample_bilinear2d_aa_vec:
+        return covering(node, elements(node->outputs[0]), 2);
+    case TN_OP__upsample_bicubic2d_aa:
+    case TN_OP__upsample_bicubic2d_aa_vec:
+        return covering(node, elements(node->outputs[0]), 4);
+    case TN_OP_adaptive_avg_pool1d:
+    case TN_OP_adaptive_avg_pool2d:
+    case TN_OP_adaptive_avg_pool3d:
+    case TN_OP__adaptive_avg_pool2d:
+    case TN_OP__adaptive_avg_pool3d:
+    case TN_OP_adaptive_max_pool1d:
+    case TN_OP_adaptive_max_pool2d:
+    case TN_OP_adaptive_max_pool3d:
+        return covering(node, elements(node->outputs[0]), 1);
+    case TN_OP__embedding_bag:
+    case TN_OP__embedding_bag_forward_only:
+    case TN_OP_embedding_bag:
+    case TN_OP_embedding_bag_padding_idx: /* a row for each index */
+        return ELEMENT_WORK * elements(operand(node, 1)) * size(first, -1);
+    default:
+        break;
+    }
+    switch ((cost)costs[node->op->id]) {
+    case DOT:
+    case CONV:
+    case WINOGRAD:
+    case DEPTHWISE:
+    case PACKED:
+    case SQUEEZE:
+        return product_work(node);
+    case ATTENTION: {
+        double head = size(first, -1) * size(first, -2);
+        return product_work(node) + (head > 0 ? STEP_WORK * elements(first) / head : 0);
+    }
+    case RECURRENT: /* weights are read again in each step */
+        return tn_node_flops(node) + STEP_WORK * fmax(size(first, 0), size(first, 1));
+    case DISTANCE:
+        return ELEMENT_WORK * tn_node_flops(node);
+    case SOFTMAX:
+    case RMS:
+    case NORM:
+    case BATCH:
+        return tn_node_flops(node) +
+               (size(first, -1) > 0 ? ROW_WORK * elements(first) / size(first, -1) : 0);
+    default:
+        return tn_node_flops(node) + slow(node->op->id) * out;
+    }
+}
+
+double tn_node_work(const tenon_node *node) {
+    double in = 0, out = 0;
+    if (node->op->kind != TN_OP_KERNEL)
+        return 0;
+    for (int i = 0; i < node->use_count; i++)
+        in += elements(node->uses[i].value);
+    for (int i = 0; i < node->output_count; i++)
+        out += elements(node->outputs[i]);
+    double work = ELEMENT_WORK * (in + out);
+    if (node->op->id >= 0 && node->op->id < TN_OP_COUNT && node->output_count > 0)
+        work += arithmetic(node, in, out);
+    return work;
 }

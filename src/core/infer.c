@@ -43,6 +43,9 @@ int tn_infer_length(const tn_infer *infer, int index) {
 }
 
 tenon_status tn_infer_list(tn_infer *infer, int count) {
+    int has = infer->node->output_count; /* 0 while a node is made that does not say */
+    if (has > 0 && count != has)
+        return tn_infer_fail(infer, "it has %d outputs, its shape rule gives %d", has, count);
     if (count > infer->out_capacity) {
         infer->out = tn_arena_array(infer->arena, (size_t)count, sizeof *infer->out);
         if (!infer->out)

@@ -1,4 +1,5 @@
 #include "core/kernel.h"
+#include "core/budget.h"
 #include "core/pages.h"
 #include "core/profile.h"
 #include <stdio.h>
@@ -31,12 +32,13 @@ void *tn_call_scratch(tn_call *call, size_t size) {
             best->next = scratch->blocks;
             scratch->blocks = best;
         }
+        size_t rounded = (size + 63) & ~(size_t)63, before = best->size;
         free(best->data);
         tn_profile_memory(-(int64_t)best->size);
         best->data = NULL;
         best->size = 0;
-        size_t rounded = (size + 63) & ~(size_t)63;
-        if (rounded < size || posix_memalign(&best->data, 64, rounded ? rounded : 64) != 0) {
+        if (rounded < size || !tn_room_take(rounded - before) ||
+            posix_memalign(&best->data, 64, rounded ? rounded : 64) != 0) {
             best->data = NULL;
             return NULL;
         }

@@ -1,4 +1,5 @@
 #include "core/tensor.h"
+#include "core/budget.h"
 #include "core/fail.h"
 #include "core/pages.h"
 #include "core/profile.h"
@@ -348,6 +349,7 @@ tenon_status tn_storage_create(void *data, size_t size, void (*release)(void *),
 
 /* calloc knows which of its memory is zero: what comes fresh from the kernel it does not touch. */
 tenon_status tn_storage_alloc(size_t size, tn_storage **out) {
+    TN_TRY(tn_budget_bytes((double)size));
     char *block = size < SIZE_MAX - STORAGE_ALIGN ? calloc(1, size + STORAGE_ALIGN) : NULL;
     if (!block)
         return tn_fail(TENON_OUT_OF_MEMORY, "out of memory: %zu bytes for a tensor", size);

@@ -1,4 +1,5 @@
 /* Plans bound to contexts. */
+#include "core/budget.h"
 #include "core/fail.h"
 #include "core/profile.h"
 #include "run/context.h"
@@ -161,7 +162,7 @@ static tn_profile_token mark(tn_instance *instance, int32_t index) {
                             instance->plan, index);
 }
 
-tenon_status tn_instance_run(tn_instance *instance, tn_scratch *scratch, bool timing) {
+static tenon_status run_steps(tn_instance *instance, tn_scratch *scratch, bool timing) {
     bool first = !atomic_load(&instance->plan->ran);
     for (int32_t s = 0; s < instance->plan->step_count; s++) {
         tn_bound_step *step = &instance->steps[s];
@@ -183,4 +184,17 @@ tenon_status tn_instance_run(tn_instance *instance, tn_scratch *scratch, bool ti
             tn_plan_forget_weights(instance->plan, s);
     }
     return TENON_OK;
+}
+
+tenon_status tn_instance_run(tn_instance *instance, tn_scratch *scratch, bool timing) {
+    tn_room room = {.left = instance->plan->room};
+    tn_room *outer = tn_room_set(room.left > 0 ? &room : NULL);
+    tenon_status status = run_steps(instance, scratch, timing);
+    tn_room_set(outer);
+    if (status == TENON_OUT_OF_MEMORY && room.refused)
+        return tn_fail(TENON_LIMIT,
+                       "graph '%s': a run needs more scratch memory than limits.run_bytes leaves, "
+                       "%.0f bytes" TN_LIMIT_HOW,
+                       instance->plan->graph->name, instance->plan->room, "run_bytes", "run_bytes");
+    return status;
 }

@@ -98,6 +98,7 @@ typedef struct tn_plan {
     int32_t root_count, step_count, input_count, output_count, write_count, state_count;
     int64_t view_count; /* view nodes outside partitions */
     int64_t arena_bytes, operand_count;
+    double room; /* bytes that a run may allocate for scratch memory; 0: no bound */
     int threads;
     bool dry_run;    /* nothing is compiled: it cannot run */
     bool split_ops;  /* nothing was fused */

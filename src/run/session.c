@@ -146,17 +146,18 @@ typedef struct job {
     tenon_session *session;
     tenon_graph *graph; /* in: shapes known; goes to the plan */
     const tenon_view *inputs;
+    double given; /* bytes that the defaults of limits count */
+    tn_budget budget;
     tn_plan *plan;
 } job;
 
-static tn_fold_budget fold_budget(const tenon_session *session) {
-    const tenon_limits *limits = &session->options.limits;
-    return (tn_fold_budget){limits->folded_bytes, limits->folded_flops};
-}
-
 static tenon_status lower_model(void *user) {
     job *j = user;
-    return tn_passes_run(passes_of(j->session), TENON_PASS_MODEL, &j->graph, NULL, 0);
+    tn_budget *outer = tn_budget_set(&j->budget);
+    tenon_status status =
+        tn_passes_run(passes_of(j->session), TENON_PASS_MODEL, &j->graph, NULL, 0);
+    tn_budget_set(outer);
+    return status;
 }
 
 /* Weights that the passes replaced (folded batch-norm, for one) were read for the last time: their
@@ -209,12 +210,12 @@ tenon_status tenon_session_create(const tenon_graph *graph, const tenon_session_
     TN_GOTO(take_options(session, options));
     TN_GOTO(tn_limits_check_graph(&session->options.limits, graph));
     TN_GOTO(tenon_graph_clone(graph, &session->graph));
+    session->given = tn_limits_given(graph);
     job j = {.session = session, .graph = session->graph};
-    tn_fold_budget fold = fold_budget(session);
-    j.graph->fold = &fold;
+    j.budget = tn_limits_budget(&session->options.limits, session->given, NULL);
     tenon_status lowered = tn_threads_run(session->options.threads, false, lower_model, &j);
     session->graph = j.graph; /* which a pass may have replaced */
-    session->graph->fold = NULL;
+    session->lowered = j.budget;
     TN_GOTO(lowered);
     tn_graph_drop_constants(session->graph);
     forget_replaced(graph, session->graph);
@@ -325,17 +326,17 @@ static void keep_plan(tenon_session *session, tn_plan *plan) {
     tn_plan_drop(&gone[1]);
 }
 
+/* Each list of passes that shapes are lowered with may fold as much. */
 static tenon_status lower_shapes(void *user, const tenon_passes *passes, tenon_graph **graph) {
     job *j = user;
     tn_tuner *tuner = j->session->tuner;
-    tn_fold_budget fold = fold_budget(j->session);
+    const tenon_limits *limits = &j->session->options.limits;
+    tn_limits_fold(limits, &j->budget);
     (*graph)->chooser = tuner ? &tuner->chooser : NULL;
-    (*graph)->fold = &fold;
-    tenon_status status =
-        tn_passes_run(passes, TENON_PASS_SHAPES, graph, j->inputs, j->session->graph->input_count);
-    (*graph)->fold = NULL;
-    TN_TRY(status);
-    TN_TRY(tn_limits_check_graph(&j->session->options.limits, *graph));
+    TN_TRY(
+        tn_passes_run(passes, TENON_PASS_SHAPES, graph, j->inputs, j->session->graph->input_count));
+    TN_TRY(tn_limits_check_graph(limits, *graph));
+    TN_TRY(tn_limits_check_work(limits, *graph, j->given));
     if (tuner)
         tn_tune_save(&tuner->file);
     tn_graph_drop_dead(*graph); /* kernels need memory for what they give */
@@ -343,8 +344,7 @@ static tenon_status lower_shapes(void *user, const tenon_passes *passes, tenon_g
     return TENON_OK;
 }
 
-static tenon_status compile(void *user) {
-    job *j = user;
+static tenon_status compile_within(job *j) {
     const tn_plan_options *options = &j->session->plan_options;
     TN_TRY(tn_limits_check_graph(&j->session->options.limits, j->graph));
     if (j->session->options.verify && !options->dry_run)
@@ -353,6 +353,14 @@ static tenon_status compile(void *user) {
             &j->plan);
     TN_TRY(lower_shapes(j, passes_of(j->session), &j->graph));
     return tn_plan_create(j->graph, j->inputs, options, &j->plan);
+}
+
+static tenon_status compile(void *user) {
+    job *j = user;
+    tn_budget *outer = tn_budget_set(&j->budget);
+    tenon_status status = compile_within(j);
+    tn_budget_set(outer);
+    return status;
 }
 
 /* The only plan there will be has shares of all weights by now. Those that passes have made belong
@@ -368,8 +376,11 @@ static void give_weights(tenon_graph *graph) {
 
 static tenon_status compile_plan(tenon_session *session, const tenon_view *inputs, int input_count,
                                  tn_plan **out) {
-    job j = {.session = session, .inputs = inputs};
+    job j = {.session = session, .inputs = inputs, .given = session->given};
     tn_profile_token token = {0};
+    for (int i = 0; i < input_count; i++)
+        j.given += tn_limits_view_bytes(&inputs[i]);
+    j.budget = tn_limits_budget(&session->options.limits, j.given, &session->lowered);
     TN_TRY(tn_graph_specialize(session->graph, inputs, input_count, &j.graph));
     if (!session->plan_options.family)
         give_weights(session->graph);
@@ -381,7 +392,7 @@ static tenon_status compile_plan(tenon_session *session, const tenon_view *input
         tenon_graph_destroy(&j.graph);
         return status;
     }
-    status = tn_limits_check_plan(&session->options.limits, j.plan);
+    status = tn_limits_check_plan(&session->options.limits, j.plan, j.given);
     if (status != TENON_OK) {
         tn_plan_drop(&j.plan);
         return status;

@@ -2,6 +2,7 @@
 #ifndef TN_SESSION_H
 #define TN_SESSION_H
 
+#include "core/budget.h"
 #include "run/plan.h"
 #include <pthread.h>
 
@@ -14,6 +15,8 @@ struct tenon_session {
     const char **states;    /* names of the graph's buffers */
     tenon_value **state_values;
     int32_t state_count;
+    double given;            /* bytes of files, or of constants: what limits' defaults count */
+    tn_budget lowered;       /* what the passes of the model phase took */
     bool *written;           /* by state: some run may change it */
     pthread_mutex_t lock;    /* of what follows */
     pthread_mutex_t compile; /* held while compiling, so that nothing is compiled twice */

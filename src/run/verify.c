@@ -4,6 +4,7 @@
  * there, and so, at last, is what each partition gives. So an error of one does not spread to those
  * behind it. */
 #include "run/verify.h"
+#include "core/budget.h"
 #include "core/fail.h"
 #include "fusion/pipeline.h"
 #include "run/context.h"
@@ -37,6 +38,7 @@ typedef struct verifier {
 /* ---- Computing ---- */
 
 static tenon_status reserve(computed *c, tn_base base, int32_t index, int64_t size) {
+    TN_TRY(tn_budget_bytes((double)size));
     void *memory = calloc(1, (size_t)size + 1);
     c->bases[tn_base_number(c->plan, base, index)] = memory;
     return memory ? TENON_OK : tn_no_memory();
@@ -137,6 +139,8 @@ static tenon_status prepare(const tn_verify *verify, const tenon_graph *graph, c
         return status;
     }
     TN_TRY(reserve_all(c, verify));
+    if (tn_budget_get())
+        c->plan->room = fmax(1, tn_budget_get()->most_bytes - tn_budget_get()->bytes);
     TN_TRY(tn_instance_create(&c->scratch, c->plan, &c->instance));
     tn_instance_patch(c->instance, c->bases);
     return note_values(c);

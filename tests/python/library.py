@@ -38,7 +38,7 @@ class Options(Structure):
         ("verify", c_bool),
         ("samples", c_void_p),
         ("sample_count", c_int),
-        ("limits", ctypes.c_int64 * 7),
+        ("limits", ctypes.c_int64 * 11),
     ]
 
 
