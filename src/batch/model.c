@@ -244,6 +244,16 @@ static tenon_status take_array(batch_model *m, int index, const int64_t *symbols
     return TENON_OK;
 }
 
+/* Samples without any byte could be as many as a header says. */
+static tenon_status check_rows(const batch_model *m) {
+    size_t bytes = 0;
+    for (int i = 0; i < m->field_count; i++)
+        bytes += m->fields[i].bytes;
+    return bytes > 0 ? TENON_OK
+                     : tenon_fail(TENON_UNSUPPORTED, "input '%s': samples have no elements",
+                                  m->fields[0].name);
+}
+
 static tenon_status take_inputs(batch_model *m, const batch_job *job) {
     size_t count = (size_t)m->input_count + 1;
     int symbol_count = tenon_graph_symbol_count(m->graph);
@@ -264,6 +274,8 @@ static tenon_status take_inputs(batch_model *m, const batch_job *job) {
         take_sizes(m, job, symbols);
     for (int i = 0; i < m->input_count && status == TENON_OK; i++)
         status = is_array(m, i) ? take_array(m, i, symbols) : take_number(m, job, i);
+    if (status == TENON_OK)
+        status = check_rows(m);
     free(symbols);
     return status;
 }
