@@ -141,7 +141,7 @@ enum {
          "MODE"},                                                                                    \
         {"threads", 0, POPT_ARG_INT, &(c).threads, 0, "threads (default: one for each core)", "N"},  \
         {"verify",    0, POPT_ARG_NONE,                                                              \
-         &(c).verify, 0, "leave out partitions and chosen kernels that differ from plain ones",             \
+         &(c).verify, 0, "leave out partitions and chosen kernels that differ from plain ones",      \
          NULL},                                                                                      \
         CLI_TUNE_OPTIONS(c), CLI_LOAD_OPTIONS(c), CLI_PASS_OPTIONS
 
