@@ -119,7 +119,7 @@ static dnnl_graph_allocator_t allocator;
 
 static tenon_status start(void) {
     dnnl_status_t status = dnnl_graph_set_constant_tensor_cache_capacity(dnnl_cpu, CONSTANT_CACHE);
-    if (status == dnnl_success)
+    if (status == dnnl_success && !allocator)
         status = dnnl_graph_allocator_create(&allocator, tn_shim_allocate, tn_pool_free);
     if (status == dnnl_success)
         status = dnnl_graph_make_engine_with_allocator(&engine, dnnl_cpu, 0, allocator);

@@ -416,6 +416,28 @@ START_TEST(steps_tell_where_nodes_run) {
 }
 END_TEST
 
+/* That a result has the shape of the buffer that it is written to shows when sizes are known. */
+START_TEST(writes_must_fit) {
+    tenon_session *session = make_session("graph g {\n"
+                                          "  input %x: float32[s0]\n"
+                                          "  buffer %b: float32[2] = {1, 2}\n"
+                                          "  %y = aten.relu(%x)\n"
+                                          "  write %b <- %y\n"
+                                          "  output \"y\" = %y\n"
+                                          "}\n",
+                                          TENON_BACKEND_REFERENCE);
+    float data[3] = {0};
+    tenon_view in = view_of(data, TENON_FLOAT32, 3, -1, -1, -1);
+    FAILS(tenon_session_compile(session, &in, 1), TENON_INVALID_GRAPH, "write to 'b'");
+    in.shape[0] = 2;
+    OK(tenon_session_compile(session, &in, 1));
+    char size[8] = "x";
+    tenon_session_input_size_text(session, 1, 0, size, sizeof size); /* there is no such input */
+    ck_assert_str_eq(size, "");
+    tenon_session_destroy(&session);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("session");
     TCase *tests = tcase_create("session");
@@ -432,6 +454,7 @@ int main(void) {
     tcase_add_test(tests, only_the_indices);
     tcase_add_test(tests, compiled_shapes_are_bounded);
     tcase_add_test(tests, steps_tell_where_nodes_run);
+    tcase_add_test(tests, writes_must_fit);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
 }
