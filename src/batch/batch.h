@@ -57,7 +57,7 @@ typedef struct batch_job {
     const struct batch_ranks *ranks; /* processes that share the job, of which this is one (the
                                         shard is its own); NULL: none */
     struct batch_report *report;     /* receives how far this one is; may be NULL without ranks */
-    const image_transform *images;   /* NULL: image_standard */
+    const image_transform *images;   /* NULL: image_standard; else there must be images */
     const batch_topk *topk;          /* NULL: nothing was asked for */
     bool resume, overwrite, skip_bad, check_nan, quiet;
     const char *errors; /* file for bad samples, .csv or .jsonl; NULL: none, or, where these are

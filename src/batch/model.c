@@ -93,7 +93,8 @@ static tenon_status take_dims(const batch_model *m, const batch_job *job, int64_
             return tenon_fail(TENON_INVALID_ARGUMENT, "--dim: the model has no symbol '%s'",
                               dim->name);
         if (errno != 0 || end == dim->value || *end != '\0' || size < 0)
-            return tenon_fail(TENON_INVALID_ARGUMENT, "--dim: '%s' is no size", dim->value);
+            return tenon_fail(TENON_INVALID_ARGUMENT, "--dim: '%s' is no size for '%s'", dim->value,
+                              dim->name);
         symbols[symbol] = size;
     }
     return TENON_OK;
@@ -176,8 +177,9 @@ static tenon_status find_batch(batch_model *m, const batch_job *job, int64_t *sy
         m->batch = m->batch < least ? least : m->batch > most ? most : m->batch;
     if (m->batch < 1 || m->batch < least || m->batch > most)
         return tenon_fail(TENON_INVALID_ARGUMENT,
-                          "--batch: %" PRId64 " is not from %" PRId64 " to %" PRId64, m->batch,
-                          least > 1 ? least : 1, most);
+                          "--batch, --dim: a batch of %" PRId64 " is not from %" PRId64
+                          " to %" PRId64,
+                          m->batch, least > 1 ? least : 1, most);
     if (symbol >= 0)
         symbols[symbol] = m->batch;
     return TENON_OK;
@@ -321,7 +323,7 @@ static tenon_status open_join(batch_model *m, given *all, int count) {
  * others. */
 static tenon_status open_sources(batch_model *m, const batch_job *job) {
     given all[BATCH_MOST_INPUTS] = {0};
-    int count = 0, rest = -1, streams = 0;
+    int count = 0, rest = -1, streams = 0, images = 0;
     tenon_status status = TENON_OK;
     if (m->field_count > BATCH_MOST_INPUTS)
         return tenon_fail(TENON_UNSUPPORTED, "the model has more than %d inputs",
@@ -354,7 +356,13 @@ static tenon_status open_sources(batch_model *m, const batch_job *job) {
         status = tenon_fail(TENON_INVALID_ARGUMENT, "--input: nothing is left for '%s'",
                             find_unnamed(job));
     for (int i = 0; i < count; i++)
+        images += batch_path_is_images(all[i].path);
+    for (int i = 0; i < count; i++)
         streams += strcmp(all[i].path, "-") == 0;
+    if (status == TENON_OK && job->images && images == 0)
+        status = tenon_fail(TENON_INVALID_ARGUMENT,
+                            "--resize, --crop, --mean, --std, --interpolation and --max-pixels are "
+                            "for images, and no input is any");
     if (status == TENON_OK && streams > 1)
         status = tenon_fail(TENON_INVALID_ARGUMENT,
                             "--input: standard input can be given once; without a name it is "

@@ -107,8 +107,11 @@ static int check_numbers(batch *b) {
 
 static int check_merge(batch *b) {
     long long shards = 0;
-    if (b->job.model || b->shard_text || b->inputs.count > 0)
-        return cli_error(CLI_USAGE, "--merge takes --output and nothing of a job; see --help");
+    if (b->job.model || b->shard_text || b->inputs.count > 0 || b->json || b->errors ||
+        b->on_error || b->batch_text || b->instances_text || b->checkpoint_text || b->resume ||
+        b->check_nan)
+        return cli_error(CLI_USAGE, "--merge takes --output, --overwrite and nothing of a job; see "
+                                    "--help");
     if (b->outputs.count == 0)
         return cli_error(CLI_USAGE, "--merge: no output is given: --output PATH");
     int code = cli_integer("--merge", b->merge_text, 1, 1000000, &shards);
@@ -134,8 +137,9 @@ static int check_options(batch *b) {
         code = cli_error(CLI_USAGE, "--on-error: '%s' is not fail or skip", b->on_error);
     if (code == CLI_OK && b->resume && b->overwrite)
         code = cli_error(CLI_USAGE, "--resume goes on, and --overwrite starts anew: one of them");
+    const cli_written json = {"--json", b->json};
     if (code == CLI_OK)
-        code = cli_check_file("--json", b->json);
+        code = cli_check_files(&json, 1, &b->compile, &job->model, 1);
     return code;
 }
 

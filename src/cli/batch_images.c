@@ -88,7 +88,8 @@ int cli_batch_images_check(cli_batch_images *options, batch_job *job) {
     if (code == CLI_OK && o->topk)
         code = cli_integer("--topk", o->topk, 1, INT32_MAX, &count);
     o->best = (batch_topk){count, o->labels, o->softmax};
-    job->images = &o->transform;
+    if (o->resize || o->crop || o->mean || o->std || o->interpolation || o->max_pixels)
+        job->images = &o->transform;
     job->topk = o->topk || o->labels || o->softmax ? &o->best : NULL;
     return code;
 }

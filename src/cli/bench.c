@@ -140,10 +140,6 @@ static int check_options(bench *b) {
         code = take_list(b, b->batch_text, take_batch);
     if (code == CLI_OK)
         code = take_list(b, b->precision_text ? b->precision_text : "fp32", take_precision);
-    if (code == CLI_OK)
-        code = cli_check_file("--json", b->json);
-    if (code == CLI_OK)
-        code = cli_check_file("--html", b->html);
     if (code == CLI_OK && (b->threshold_text || b->retries_text) && !b->baseline_path)
         code = cli_error(CLI_USAGE, "%s: there is no --baseline to compare with",
                          b->threshold_text ? "--threshold" : "--retries");
@@ -156,6 +152,19 @@ static int check_options(bench *b) {
     if (code == CLI_OK && b->baseline_path &&
         (b->baseline = bench_run_read(b->baseline_path)) == NULL)
         code = cli_error(CLI_FAILED, "--baseline: %s", bench_error());
+    return code;
+}
+
+static int check_files(const bench *b) {
+    const cli_written files[] = {{"--json", b->json}, {"--html", b->html}};
+    int count = b->cases.count;
+    const char **models = calloc((size_t)count + 1, sizeof *models);
+    if (!models)
+        return cli_error(CLI_FAILED, "out of memory");
+    for (int i = 0; i < count; i++)
+        models[i] = b->cases.items[i].path;
+    int code = cli_check_files(files, 2, &b->compile, models, count);
+    free(models);
     return code;
 }
 
@@ -473,7 +482,7 @@ int cli_bench(int argc, const char **argv) {
         TEXT("suite", suite, "models with inputs: a folder with suite.json, or that file", "PATH"),
         TEXT("precision", precision_text, "fp32, bf16 or both (default fp32)", "LIST"),
         TEXT("batch", batch_text, "batch sizes", "N,..."),
-        {"threads", 0, POPT_ARG_INT, &b.compile.threads, 0,
+        {"threads", 0, POPT_ARG_STRING, &b.compile.threads, 0,
          "threads of each instance (default: one for each core that it has)", "N"},
         TEXT("instances", instances_text, "processes at once, on cores of their own (default 1)",
              "N"),
@@ -515,6 +524,8 @@ int cli_bench(int argc, const char **argv) {
         code = check_options(&b);
     if (code == CLI_OK)
         code = list_cases(&b, popt);
+    if (code == CLI_OK)
+        code = check_files(&b);
     if (code == CLI_OK)
         code = execute(&b);
     clean_up(&b);

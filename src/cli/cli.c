@@ -1,9 +1,12 @@
 #include "cli.h"
+#include <batch/file.h>
+#include <batch/identity.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- Errors ---- */
@@ -128,15 +131,16 @@ int cli_compile_check(cli_compile *compile) {
     bool bf16 = compile->fpmath && strcmp(compile->fpmath, "bf16") == 0;
     if (compile->fpmath && !bf16 && strcmp(compile->fpmath, "strict") != 0)
         return cli_error(CLI_USAGE, "--fpmath: '%s' is not strict or bf16", compile->fpmath);
-    if (compile->threads < 0 || compile->threads > 1024)
-        return cli_error(CLI_USAGE, "--threads: %d is not from 0 to 1024", compile->threads);
+    long long threads = 0;
+    if (compile->threads && cli_integer("--threads", compile->threads, 0, 1024, &threads) != CLI_OK)
+        return CLI_USAGE;
     if (compile->tune_file && !*compile->tune_file)
         return cli_error(CLI_USAGE, "--tune-file: the path is empty; --tune is for the default "
                                     "file");
     options->backend = (tenon_backend)backend;
     options->precision = (tenon_precision)precision;
     options->fpmath = bf16 ? TENON_FPMATH_BF16 : TENON_FPMATH_STRICT;
-    options->threads = compile->threads;
+    options->threads = (int)threads;
     options->verify = compile->verify;
     options->passes = compile->passes;
     options->tune = compile->tune_file ? compile->tune_file : compile->tune ? "" : NULL;
@@ -160,10 +164,12 @@ int cli_take_compile_option(int option, const char *text, void *user) {
 void cli_compile_free(cli_compile *compile) {
     cli_pairs_free(&compile->dims);
     cli_pairs_free(&compile->inputs);
+    cli_pairs_free(&compile->drawn);
     free(compile->backend);
     free(compile->precision);
     free(compile->fpmath);
     free(compile->tune_file);
+    free(compile->threads);
     tenon_passes_destroy(&compile->passes);
 }
 
@@ -196,27 +202,75 @@ int cli_parse(poptContext popt, const char *usage, const char *about,
     if (code != CLI_OK)
         return code;
     const char *first = poptGetArg(popt), *second = first ? poptGetArg(popt) : NULL;
+    if (first && !*first)
+        return cli_error(CLI_USAGE, "the path of the model is empty");
     if (second)
         return cli_error(CLI_USAGE, "one argument too many: '%s'", second);
     *model = first;
     return CLI_OK;
 }
 
-int cli_check_file(const char *option, const char *path) {
-    if (!path)
-        return CLI_OK;
-    if (!*path)
-        return cli_error(CLI_USAGE, "%s: the path is empty", option);
-    char *folder = strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+static int check_file(const cli_written *file) {
+    if (!*file->path)
+        return cli_error(CLI_USAGE, "%s: the path is empty", file->option);
+    char *folder = strdup(file->path), *slash = folder ? strrchr(folder, '/') : NULL;
     if (!folder)
         return cli_error(CLI_FAILED, "out of memory");
     if (slash)
         slash[slash == folder] = '\0';
-    int error = access(slash ? folder : ".", W_OK) == 0 || access(path, W_OK) == 0 ? 0 : errno;
+    int error =
+        access(slash ? folder : ".", W_OK) == 0 || access(file->path, W_OK) == 0 ? 0 : errno;
     free(folder);
-    return error ? cli_error(CLI_FAILED, "%s: '%s' cannot be written: %s", option, path,
+    return error ? cli_error(CLI_FAILED, "%s: '%s' cannot be written: %s", file->option, file->path,
                              strerror(error))
                  : CLI_OK;
+}
+
+/* Devices and pipes take what they are given, as often as it is. */
+static bool is_lost(const char *path, const char *other) {
+    struct stat info;
+    return other && (stat(path, &info) != 0 || S_ISREG(info.st_mode)) &&
+           batch_file_is_same(path, other);
+}
+
+static int check_read(const cli_written *file, const cli_compile *compile,
+                      const char *const *models, int model_count) {
+    bool read = false;
+    for (int i = 0; i < model_count && !read; i++) {
+        char *weights = NULL;
+        if (!models[i])
+            continue;
+        if (batch_model_weights(models[i], &weights) != TENON_OK)
+            return cli_failed();
+        read = is_lost(file->path, models[i]) || is_lost(file->path, weights);
+        free(weights);
+    }
+    for (int i = 0; i < compile->inputs.count; i++)
+        read = read || is_lost(file->path, compile->inputs.items[i].value);
+    return read ? cli_error(CLI_USAGE, "%s: '%s' is read, and would be written over", file->option,
+                            file->path)
+                : CLI_OK;
+}
+
+int cli_check_files(const cli_written *files, int count, const cli_compile *compile,
+                    const char *const *models, int model_count) {
+    int code = CLI_OK;
+    for (int i = 0; i < count && code == CLI_OK; i++) {
+        if (!files[i].path)
+            continue;
+        code = check_file(&files[i]);
+        if (code == CLI_OK)
+            code = check_read(&files[i], compile, models, model_count);
+        for (int j = 0; j < i && code == CLI_OK; j++)
+            if (files[j].path && is_lost(files[i].path, files[j].path))
+                code = cli_error(CLI_USAGE, "%s: '%s' is what %s writes", files[i].option,
+                                 files[i].path, files[j].option);
+    }
+    for (int i = 0; i < compile->drawn.count && code == CLI_OK; i++) {
+        const cli_written drawn = {"--draw-before, --draw-after", compile->drawn.items[i].value};
+        code = check_read(&drawn, compile, models, model_count);
+    }
+    return code;
 }
 
 /* ---- Shapes ---- */

@@ -54,8 +54,9 @@ int cli_integer(const char *option, const char *text, long long min, long long m
 typedef struct cli_compile {
     cli_pairs dims;   /* --dim */
     cli_pairs inputs; /* --input */
-    char *backend, *precision, *fpmath, *tune_file;
-    int threads, tune, verify, copy_weights, check_weights;
+    cli_pairs drawn;  /* --draw-before and --draw-after: a number, and the file */
+    char *backend, *precision, *fpmath, *tune_file, *threads;
+    int tune, verify, copy_weights, check_weights;
     tenon_load_options load;       /* from --allow and, by cli_load, the above */
     tenon_passes *passes;          /* NULL: no option changed the default */
     tenon_session_options options; /* from the above, by cli_compile_check */
@@ -139,7 +140,8 @@ enum {
         {"fpmath",    0, POPT_ARG_STRING,                                                            \
          &(c).fpmath, 0, "strict or bf16: how float32 products multiply (default strict)",           \
          "MODE"},                                                                                    \
-        {"threads", 0, POPT_ARG_INT, &(c).threads, 0, "threads (default: one for each core)", "N"},  \
+        {"threads", 0, POPT_ARG_STRING, &(c).threads, 0, "threads (default: one for each core)",     \
+         "N"},                                                                                       \
         {"verify",    0, POPT_ARG_NONE,                                                              \
          &(c).verify, 0, "leave out partitions and chosen kernels that differ from plain ones",      \
          NULL},                                                                                      \
@@ -168,9 +170,15 @@ int cli_parse(poptContext popt, const char *usage, const char *about,
               int (*each)(int option, const char *text, void *user), void *user,
               const char **model);
 
-/* Files are written at the end: finds out whether this one (may be NULL) can be before there is
- * work to lose. */
-int cli_check_file(const char *option, const char *path);
+/* A file that an option names; its path may be NULL. */
+typedef struct cli_written {
+    const char *option, *path;
+} cli_written;
+
+/* Files are written at the end: finds out before there is work to lose whether each can be, and is
+ * neither a second one's, nor one that is read: a model, or what --input names. */
+int cli_check_files(const cli_written *files, int count, const cli_compile *compile,
+                    const char *const *models, int model_count);
 
 /* The sizes of the graph's symbols, in order: from --dim, and from `known` shapes of inputs (dtype
  * NONE: unknown). -1: not known. The caller frees it. */

@@ -71,6 +71,9 @@ int cli_explain(int argc, const char **argv) {
         code = cli_compile_check(&e.compile);
     if (code == CLI_OK && !e.report.path)
         code = cli_error(CLI_USAGE, "no model is given; see --help");
+    const cli_written files[] = {{"--json", e.json}, {"--html", e.html}};
+    if (code == CLI_OK)
+        code = cli_check_files(files, 2, &e.compile, &e.report.path, 1);
     e.report.backend = e.compile.backend ? e.compile.backend : "auto";
     e.report.precision = e.compile.precision ? e.compile.precision : "fp32";
     if (code == CLI_OK)

@@ -34,8 +34,17 @@ static tenon_status load_plugin(const char *path, tenon_passes *passes) {
     return status;
 }
 
+static int note_drawn(cli_compile *compile, int option, const char *path) {
+    char pair[4200];
+    int length = snprintf(pair, sizeof pair, "%d=%s", compile->drawn.count, path);
+    return length < 0 || (size_t)length >= sizeof pair
+               ? cli_error(CLI_USAGE, "%s: the path is too long", name_of(option))
+               : cli_pairs_add(&compile->drawn, name_of(option), pair);
+}
+
 /* PASS=FILE, or PASS.KEY=VALUE. */
-static int take_pair(tenon_passes *passes, int option, char *text) {
+static int take_pair(cli_compile *compile, int option, char *text) {
+    tenon_passes *passes = compile->passes;
     char *value = strchr(text, '='), *key = NULL;
     if (!value)
         return cli_error(CLI_USAGE, "%s: '%s' has no '='", name_of(option), text);
@@ -49,8 +58,9 @@ static int take_pair(tenon_passes *passes, int option, char *text) {
     tenon_status status =
         key ? tenon_passes_set_option(passes, text, key, value)
             : tenon_passes_insert_drawing(passes, text, option == CLI_OPTION_DRAW_AFTER, value);
-    return status == TENON_OK ? CLI_OK
-                              : cli_error(CLI_USAGE, "%s: %s", name_of(option), tenon_last_error());
+    if (status != TENON_OK)
+        return cli_error(CLI_USAGE, "%s: %s", name_of(option), tenon_last_error());
+    return key ? CLI_OK : note_drawn(compile, option, value);
 }
 
 int cli_take_pass_option(cli_compile *compile, int option, const char *text) {
@@ -68,8 +78,7 @@ int cli_take_pass_option(cli_compile *compile, int option, const char *text) {
             return cli_error(CLI_USAGE, "%s: %s", name_of(option), tenon_last_error());
     } else if (status == TENON_OK) {
         char *copy = strdup(text);
-        int code = copy ? take_pair(compile->passes, option, copy)
-                        : cli_error(CLI_FAILED, "out of memory");
+        int code = copy ? take_pair(compile, option, copy) : cli_error(CLI_FAILED, "out of memory");
         free(copy);
         return code;
     }

@@ -127,16 +127,13 @@ static int check_numbers(profile *p) {
 }
 
 static int check_files(const profile *p) {
-    int code = cli_check_file("--trace", p->trace);
-    if (code == CLI_OK)
-        code = cli_check_file("--stacks", p->stacks);
-    if (code == CLI_OK)
-        code = cli_check_file("--memory-timeline", p->timeline);
-    if (code == CLI_OK)
-        code = cli_check_file("--execution-trace", p->execution);
-    if (code == CLI_OK && p->folder && !*p->folder)
-        code = cli_error(CLI_USAGE, "--tensorboard: the path is empty");
-    return code;
+    const cli_written files[] = {{"--trace", p->trace},
+                                 {"--stacks", p->stacks},
+                                 {"--memory-timeline", p->timeline},
+                                 {"--execution-trace", p->execution}};
+    if (p->folder && !*p->folder)
+        return cli_error(CLI_USAGE, "--tensorboard: the path is empty");
+    return cli_check_files(files, 4, &p->compile, &p->path, 1);
 }
 
 static void on_trace_ready(tenon_profiler *profiler, void *user);

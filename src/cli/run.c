@@ -1,5 +1,6 @@
 /* tenon run */
 #include "cli.h"
+#include <batch/file.h>
 #include <bench/bench.h>
 #include <bench/stats.h>
 #include <errno.h>
@@ -44,6 +45,10 @@ static int check_options(run *r) {
         code = cli_integer("--iterations", r->iterations, 1, 1000000, &number);
         r->rounds = code == CLI_OK ? (int)number : 0;
     }
+    if (code == CLI_OK && r->output && !*r->output)
+        code = cli_error(CLI_USAGE, "--output: the path is empty");
+    if (code == CLI_OK) /* of drawings */
+        code = cli_check_files(NULL, 0, &r->compile, &r->path, 1);
     r->limit = 1e-4;
     if (code == CLI_OK && r->tolerance) {
         char *end;
@@ -55,6 +60,30 @@ static int check_options(run *r) {
     return code;
 }
 
+static int output_path(const run *r, int index, char *path, size_t capacity) {
+    const char *name = tenon_graph_output_name(r->graph, index);
+    int length = snprintf(path, capacity, "%s/%s.npy", r->output, name);
+    if (length < 0 || (size_t)length >= capacity)
+        return cli_error(CLI_FAILED, "the path of output '%s' is too long", name);
+    for (char *c = path + strlen(r->output) + 1; *c; c++)
+        *c = *c == '/' ? '_' : *c;
+    return CLI_OK;
+}
+
+/* An output that is written where another is expected would be compared with itself. */
+static int check_expected(const run *r) {
+    char path[4096];
+    for (int i = 0; r->output && i < r->output_count; i++) {
+        int code = output_path(r, i, path, sizeof path);
+        if (code != CLI_OK)
+            return code;
+        for (int k = 0; k < r->expect.count; k++)
+            if (batch_file_is_same(path, r->expect.items[k].value))
+                return cli_error(CLI_USAGE, "--output: '%s' is what --expect reads", path);
+    }
+    return CLI_OK;
+}
+
 static int prepare(run *r) {
     r->output_count = tenon_graph_output_count(r->graph);
     r->outputs = calloc((size_t)r->output_count + 1, sizeof *r->outputs);
@@ -62,6 +91,8 @@ static int prepare(run *r) {
         return cli_error(CLI_FAILED, "out of memory");
     int code = cli_check_names(&r->expect, "--expect", "output", r->output_count,
                                cli_graph_output_name, r->graph);
+    if (code == CLI_OK)
+        code = check_expected(r);
     return code == CLI_OK
                ? cli_inputs_read(r->graph, &r->compile, r->random ? &r->seed : NULL, &r->inputs)
                : code;
@@ -111,15 +142,12 @@ static int print_output(const run *r, int index) {
 }
 
 static int save_output(const run *r, int index) {
-    const char *name = tenon_graph_output_name(r->graph, index);
     char path[4096];
     if (r->outputs[index].dtype == TENON_DTYPE_NONE)
         return CLI_OK;
-    int length = snprintf(path, sizeof path, "%s/%s.npy", r->output, name);
-    if (length < 0 || (size_t)length >= sizeof path)
-        return cli_error(CLI_FAILED, "the path of output '%s' is too long", name);
-    for (char *c = path + strlen(r->output) + 1; *c; c++)
-        *c = *c == '/' ? '_' : *c;
+    int code = output_path(r, index, path, sizeof path);
+    if (code != CLI_OK)
+        return code;
     return tenon_npy_save(path, &r->outputs[index]) == TENON_OK ? CLI_OK : cli_failed();
 }
 

@@ -145,15 +145,23 @@ static int print_json(const tenon_topology *topology, const plan *p) {
     return text ? CLI_OK : cli_error(CLI_FAILED, "out of memory");
 }
 
+static int take_number(const char *option, const char *text, int *out) {
+    enum { MOST = 4096 };
+    long long number = 0;
+    int code = text ? cli_integer(option, text, 0, MOST, &number) : CLI_OK;
+    *out = (int)number;
+    return code;
+}
+
 int cli_topology(int argc, const char **argv) {
-    char *synthetic = NULL;
+    char *synthetic = NULL, *instances = NULL, *threads = NULL;
     int json = 0;
     plan p = {0};
     tenon_topology *topology = NULL;
     struct poptOption options[] = {
         {"synthetic", 0, POPT_ARG_STRING, &synthetic, 0, "another machine than this", "DESC"},
-        {"instances", 0, POPT_ARG_INT, &p.instances, 0, "instances to place (default 1)", "N"},
-        {"threads", 0, POPT_ARG_INT, &p.threads, 0,
+        {"instances", 0, POPT_ARG_STRING, &instances, 0, "instances to place (default 1)", "N"},
+        {"threads", 0, POPT_ARG_STRING, &threads, 0,
          "threads of each (default: all threads, over the instances)", "N"},
         {"json", 0, POPT_ARG_NONE, &json, 0, "print JSON", NULL},
         {"help", 'h', POPT_ARG_NONE, NULL, CLI_OPTION_HELP, "this text", NULL},
@@ -162,9 +170,10 @@ int cli_topology(int argc, const char **argv) {
     int code = cli_parse_options(popt, "[OPTION...]", about, NULL, NULL);
     if (code == CLI_OK && poptPeekArg(popt))
         code = cli_error(CLI_USAGE, "'%s' is no option", poptPeekArg(popt));
-    if (code == CLI_OK &&
-        (p.instances < 0 || p.threads < 0 || p.instances > 4096 || p.threads > 4096))
-        code = cli_error(CLI_USAGE, "--instances and --threads take 0 to 4096");
+    if (code == CLI_OK)
+        code = take_number("--instances", instances, &p.instances);
+    if (code == CLI_OK)
+        code = take_number("--threads", threads, &p.threads);
     if (code == CLI_OK) {
         tenon_status status = tenon_topology_create(synthetic, &topology);
         if (status == TENON_INVALID_ARGUMENT)
@@ -182,6 +191,8 @@ int cli_topology(int argc, const char **argv) {
     free(p.places);
     free(p.pus);
     free(synthetic);
+    free(instances);
+    free(threads);
     poptFreeContext(popt);
     return code < 0 ? CLI_OK : code;
 }

@@ -1,6 +1,7 @@
 #include "core/replace.h"
 #include "core/fail.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,18 @@ static bool open_temporary(tn_replace *replace, const struct stat *old) {
     return false;
 }
 
+/* Fails where it would wait for who reads a pipe. */
+static FILE *open_in_place(const char *path) {
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0666);
+    int flags = fd < 0 ? 0 : fcntl(fd, F_GETFL);
+    FILE *file = NULL;
+    if (fd >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0)
+        file = fdopen(fd, "wb");
+    if (fd >= 0 && !file)
+        close(fd);
+    return file;
+}
+
 tenon_status tn_replace_open(tn_replace *replace, const char *path) {
     struct stat old;
     *replace = (tn_replace){.path = resolve(path)};
@@ -81,10 +94,12 @@ tenon_status tn_replace_open(tn_replace *replace, const char *path) {
         in_place = !done && there && (errno == EACCES || errno == EPERM || errno == EROFS);
     }
     if (in_place)
-        done = (replace->file = fopen(path, "wb")) != NULL;
+        done = (replace->file = open_in_place(path)) != NULL;
     if (done)
         return TENON_OK;
-    tenon_status status = tn_fail(TENON_IO, "%s: cannot be written: %s", path, strerror(errno));
+    bool pipe = there && S_ISFIFO(old.st_mode) && errno == ENXIO;
+    tenon_status status = tn_fail(TENON_IO, "%s: cannot be written: %s", path,
+                                  pipe ? "nobody reads this pipe" : strerror(errno));
     tn_replace_close(replace);
     return status;
 }

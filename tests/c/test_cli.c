@@ -48,6 +48,13 @@ static void set_up(void) {
                         "  %z = aten.relu(%y) in \"body.act\"\n"
                         "  output \"z\" = %z\n"
                         "}\n");
+    int64_t ids[3] = {((int64_t)1 << 53) + 1, 17, 42}, near[3] = {(int64_t)1 << 53, 17, 42};
+    tenon_view view = {ids, TENON_INT64, 1, {3}, {1}};
+    write_file("i.txt", "graph g {\n  input %x: int64[3]\n  %y = aten.clone(%x)\n"
+                        "  output \"y\" = %y\n}\n");
+    write_array("ids.npy", view);
+    view.data = near;
+    write_array("near.npy", view);
     write_array("x.npy", floats(x, 2, 3));
     write_array("z.npy", floats(x, 4, -1));
     write_array("y.npy", floats(y, 2, 3));
@@ -108,7 +115,7 @@ START_TEST(bad_options) {
             "'gpu' is not auto, onednn or reference");
     REFUSES("run m.txt --random 1 --dim s0=2 --precision fp8", 2, "'fp8' is not fp32 or bf16");
     REFUSES("run m.txt --random 1 --dim s0=2 --fpmath tf32", 2, "'tf32' is not strict or bf16");
-    REFUSES("run m.txt --random 1 --dim s0=2 --threads -1", 2, "--threads: -1");
+    REFUSES("run m.txt --random 1 --dim s0=2 --threads -1", 2, "--threads: '-1'");
     REFUSES("run m.txt --input x=gone.npy --random 1", 1, "gone.npy");
     REFUSES("run m.txt --input x=m.txt --random 1", 1, "m.txt");
     REFUSES("run m.txt --input x=flat.npy --random 1 --dim s0=2", 1,
@@ -362,6 +369,49 @@ START_TEST(files_are_written_whole_or_not_at_all) {
 }
 END_TEST
 
+/* Whatever is written, and under whatever name. */
+START_TEST(what_is_read_is_not_written_over) {
+    static char before[1 << 16], text[1 << 16];
+    char line[9000];
+    static const char *const wrong[] = {
+        "explain d.txt --json d.txt",
+        "explain d.txt --html ./d.txt",
+        "explain d.txt --json hard.txt",
+        "profile d.txt --iterations 1 --trace soft.txt",
+        "profile d.txt --iterations 1 --stacks d.txt",
+        "profile d.txt --iterations 1 --memory-timeline d.txt",
+        "profile d.txt --iterations 1 --execution-trace d.txt",
+        "bench d.txt --no-peaks --rounds 1 --niter 1 --json d.txt",
+        "bench m.txt d.txt --no-peaks --rounds 1 --niter 1 --html d.txt",
+        "profile m.txt --input x=x.npy --trace x.npy",
+        "run d.txt --random 1 --draw-after fold=d.txt"};
+    snprintf(line, sizeof line, "cd %s && ln d.txt hard.txt && ln -s d.txt soft.txt && mkfifo pipe",
+             directory);
+    ck_assert_int_eq(system(line), 0);
+    read_file("d.txt", before, sizeof before);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        REFUSES(wrong[i], 2, "is read, and would be written over");
+        read_file("d.txt", text, sizeof text);
+        ck_assert_str_eq(text, before);
+    }
+    REFUSES("explain d.txt --json both --html ./both", 2, "--html: './both' is what --json writes");
+    ck_assert(!is_there("both"));
+    WORKS("explain d.txt --json /dev/null --html /dev/null");
+    /* An output is not compared with itself. */
+    WORKS("run i.txt --input x=ids.npy --output golden");
+    REFUSES("run i.txt --input x=near.npy --output golden --expect y=golden/y.npy", 2,
+            "--output: 'golden/y.npy' is what --expect reads");
+    WORKS("run i.txt --input x=ids.npy --output other --expect y=golden/y.npy");
+    /* Nobody reads the pipe: this does not wait for who might. */
+    REFUSES("explain d.txt --json pipe", 1, "pipe: cannot be written: nobody reads this pipe");
+    REFUSES("explain d.txt --json ''", 2, "--json: the path is empty");
+    REFUSES("explain ''", 2, "the path of the model is empty");
+    REFUSES("run d.txt --random 1 --output ''", 2, "--output: the path is empty");
+    REFUSES("run d.txt --random 1 --threads 99999999999", 2, "--threads: '99999999999' is not a");
+    REFUSES("topology --threads 1e9", 2, "--threads: '1e9' is not a whole number from 0 to 4096");
+}
+END_TEST
+
 START_TEST(ops_are_listed) {
     WORKS("ops");
     SAYS(out, "aten.convolution");
@@ -374,13 +424,6 @@ END_TEST
 
 /* Integers are compared as such: neither the tolerance nor float64's digits let a difference by. */
 START_TEST(integers_must_be_equal) {
-    int64_t ids[3] = {((int64_t)1 << 53) + 1, 17, 42}, near[3] = {(int64_t)1 << 53, 17, 42};
-    tenon_view view = {ids, TENON_INT64, 1, {3}, {1}};
-    write_file("i.txt", "graph g {\n  input %x: int64[3]\n  %y = aten.clone(%x)\n"
-                        "  output \"y\" = %y\n}\n");
-    write_array("ids.npy", view);
-    view.data = near;
-    write_array("near.npy", view);
     WORKS("run i.txt --input x=ids.npy --expect y=ids.npy");
     SAYS(out, "expect y: ok, 3 elements are equal");
     REFUSES(
@@ -540,6 +583,7 @@ int main(void) {
     tcase_add_test(tests, choices_are_measured_and_told);
     tcase_add_test(tests, isa_caps_are_told);
     tcase_add_test(tests, files_are_written_whole_or_not_at_all);
+    tcase_add_test(tests, what_is_read_is_not_written_over);
     tcase_add_test(tests, ops_are_listed);
     tcase_add_test(tests, profile_prints_tables);
     tcase_add_test(tests, profile_refuses);

@@ -294,6 +294,9 @@ def test_other_job(tenon, samples, tmp_path):
         (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--shard", "2/2"], "--shard"),
         (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--shard", "4294967296/2"], "--shard"),
         (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--shard", "0/2x"], "--shard"),
+        (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--crop", "8"], "no input is any"),
+        (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--dim", "s34=x"], "s34"),
+        (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--threads", "x"], "--threads: 'x'"),
         (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--on-error", "x"], "--on-error"),
         (USAGE, ["--input", "{s}", "--output", "{t}/o.npy", "--resume", "--overwrite"], "--resume"),
         (USAGE, ["--input", "", "--output", "{t}/o.npy"], "empty"),
@@ -493,6 +496,9 @@ def test_shards(tenon, samples, tmp_path, shards, ending):
     assert errors[0] == errors[1]
     assert "150," in errors[0]
     assert "exists" in fails(tenon, FAILED, "--merge", shards, "--output", parts)
+    summary = tmp_path / "summary.json"
+    assert "nothing of a job" in fails(tenon, USAGE, "--merge", shards, "--output", parts,
+                                       "--overwrite", "--json", summary)
 
 
 def test_summary(tenon, samples, tmp_path):
