@@ -1,5 +1,6 @@
 /* Lowering: what the mappings call. */
 #include "partitions/internal.h"
+#include "partitions/shim.h"
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -285,7 +286,7 @@ void tn_b_op_list(tn_builder *b, dnnl_graph_op_kind_t kind, const int *in, int i
     made.in = tn_arena_array(&b->arena, (size_t)(in_count + out_count) + 1, sizeof *made.in);
     size_t id = b->first_id + ((size_t)1 << 31) + (size_t)b->op_count;
     if (!made.in || !grow_ops(b) ||
-        dnnl_graph_op_create(&made.op, id, kind, tn_dnnl_kind_text(kind)) != dnnl_success) {
+        tn_dnnl_graph_op_create(&made.op, id, kind, tn_dnnl_kind_text(kind)) != dnnl_success) {
         b->failed = true;
         return;
     }
@@ -319,13 +320,13 @@ static dnnl_status_t set_attr(dnnl_graph_op_t op, const attr_head *head, const v
     size_t size = (size_t)head->size;
     switch ((attr_type)head->type) {
     case ATTR_INTS:
-        return dnnl_graph_op_set_attr_s64(op, attr, bytes, size / sizeof(int64_t));
+        return tn_dnnl_graph_op_set_attr_s64(op, attr, bytes, size / sizeof(int64_t));
     case ATTR_FLOATS:
-        return dnnl_graph_op_set_attr_f32(op, attr, bytes, size / sizeof(float));
+        return tn_dnnl_graph_op_set_attr_f32(op, attr, bytes, size / sizeof(float));
     case ATTR_BOOL:
-        return dnnl_graph_op_set_attr_bool(op, attr, bytes, size);
+        return tn_dnnl_graph_op_set_attr_bool(op, attr, bytes, size);
     default:
-        return dnnl_graph_op_set_attr_str(op, attr, bytes, size);
+        return tn_dnnl_graph_op_set_attr_str(op, attr, bytes, size);
     }
 }
 
@@ -347,7 +348,8 @@ dnnl_status_t tn_b_renew(tn_builder *b, int32_t index) {
     tn_lowered *op = &b->ops[index];
     dnnl_graph_op_t made = NULL;
     size_t id = b->first_id + ((size_t)1 << 31) + (size_t)index;
-    dnnl_status_t status = dnnl_graph_op_create(&made, id, op->kind, tn_dnnl_kind_text(op->kind));
+    dnnl_status_t status =
+        tn_dnnl_graph_op_create(&made, id, op->kind, tn_dnnl_kind_text(op->kind));
     for (size_t at = op->attrs; status == dnnl_success && at < op->attrs_end;) {
         attr_head head;
         memcpy(&head, b->attrs.data + at, sizeof head);
@@ -400,10 +402,10 @@ dnnl_status_t tn_b_logical(const tn_builder *b, int32_t tensor, dnnl_graph_logic
     size_t id = b->first_id + (size_t)tensor;
     *out = (dnnl_graph_logical_tensor_t){0};
     if (b->options->family && !t->constant && !t->literal)
-        return dnnl_graph_logical_tensor_init(out, id, t->dtype, t->rank,
-                                              dnnl_graph_layout_type_undef,
-                                              dnnl_graph_tensor_property_variable);
-    return dnnl_graph_logical_tensor_init_with_strides(
+        return tn_dnnl_graph_logical_tensor_init(out, id, t->dtype, t->rank,
+                                                 dnnl_graph_layout_type_undef,
+                                                 dnnl_graph_tensor_property_variable);
+    return tn_dnnl_graph_logical_tensor_init_with_strides(
         out, id, t->dtype, t->rank, t->shape, t->strides,
         t->constant ? dnnl_graph_tensor_property_constant : dnnl_graph_tensor_property_variable);
 }

@@ -96,7 +96,7 @@ static bool make_ports(tn_builder *b, const tn_partition_source *source, size_t 
         p->number = number;
         p->index = t->value ? value_index(*values, value_count, t->value) : -1;
         p->bound = t->literal;
-        dnnl_graph_logical_tensor_init_with_strides(
+        tn_dnnl_graph_logical_tensor_init_with_strides(
             &p->logical, found[i].id, t->dtype, t->rank, t->shape, t->strides,
             t->constant ? dnnl_graph_tensor_property_constant
                         : dnnl_graph_tensor_property_variable);
@@ -109,14 +109,14 @@ static tenon_status ports_of(tn_builder *b, const tn_partition_source *source, b
     tn_compiled *c = out->compiled;
     dnnl_graph_partition_t found = source->found;
     size_t count = 0;
-    dnnl_status_t status = inputs ? dnnl_graph_partition_get_input_ports_num(found, &count)
-                                  : dnnl_graph_partition_get_output_ports_num(found, &count);
+    dnnl_status_t status = inputs ? tn_dnnl_graph_partition_get_input_ports_num(found, &count)
+                                  : tn_dnnl_graph_partition_get_output_ports_num(found, &count);
     dnnl_graph_logical_tensor_t *list = calloc(count + 1, sizeof *list);
     if (!list)
         return tn_no_memory();
     if (status == dnnl_success)
-        status = inputs ? dnnl_graph_partition_get_input_ports(found, count, list)
-                        : dnnl_graph_partition_get_output_ports(found, count, list);
+        status = inputs ? tn_dnnl_graph_partition_get_input_ports(found, count, list)
+                        : tn_dnnl_graph_partition_get_output_ports(found, count, list);
     bool made = status == dnnl_success &&
                 (inputs ? make_ports(b, source, count, list, &c->in, &c->in_count, &out->inputs,
                                      &out->input_count)
@@ -124,12 +124,14 @@ static tenon_status ports_of(tn_builder *b, const tn_partition_source *source, b
                                      &out->output_count));
     free(list);
     if (status != dnnl_success)
-        return tn_fail(TENON_BACKEND, "oneDNN does not tell a partition's ports: %s",
+        return tn_fail(tn_dnnl_status(status), "oneDNN does not tell a partition's ports: %s",
                        tn_dnnl_text(status));
     return made ? TENON_OK : tn_no_memory();
 }
 
 static tenon_status refused(tn_builder *b, const char *what, dnnl_status_t status) {
+    if (status == dnnl_out_of_memory)
+        return tn_no_memory();
     tn_refuse(b, TENON_REASON_REFUSED, "oneDNN does not compile it: %s%s", what,
               tn_dnnl_text(status));
     return TENON_BACKEND;
@@ -141,8 +143,8 @@ static dnnl_status_t bind(const tn_builder *b, dnnl_engine_t engine, port *ports
         const tn_lt *t = &b->tensors[ports[i].number];
         if (!ports[i].bound && t->value)
             ports[i].bound = b->views[t->value->id].data;
-        dnnl_status_t status =
-            dnnl_graph_tensor_create(&ports[i].tensor, &ports[i].logical, engine, ports[i].bound);
+        dnnl_status_t status = tn_dnnl_graph_tensor_create(&ports[i].tensor, &ports[i].logical,
+                                                           engine, ports[i].bound);
         if (status != dnnl_success)
             return status;
         tensors[i] = ports[i].tensor;
@@ -154,7 +156,7 @@ static tenon_status find_inplace(tn_builder *b, tn_partition *out) {
     tn_compiled *c = out->compiled;
     const dnnl_graph_inplace_pair_t *pairs = NULL;
     size_t count = 0;
-    if (dnnl_graph_compiled_partition_get_inplace_ports(c->code, &count, &pairs) != dnnl_success)
+    if (tn_dnnl_graph_compiled_partition_get_inplace_ports(c->code, &count, &pairs) != dnnl_success)
         count = 0;
     out->inplace = tn_arena_array(&b->set->arena, count + 1, sizeof *out->inplace);
     if (!out->inplace)
@@ -180,7 +182,7 @@ static bool as_asked(const tn_compiled *c) {
     for (int32_t i = 0; i < c->out_count; i++) {
         const dnnl_graph_logical_tensor_t *asked = &c->out[i].logical;
         dnnl_graph_logical_tensor_t given;
-        if (dnnl_graph_compiled_partition_query_logical_tensor(c->code, asked->id, &given) !=
+        if (tn_dnnl_graph_compiled_partition_query_logical_tensor(c->code, asked->id, &given) !=
                 dnnl_success ||
             given.id != asked->id || given.layout_type != dnnl_graph_layout_type_strided ||
             given.ndims != asked->ndims || given.data_type != asked->data_type)
@@ -240,20 +242,18 @@ tenon_status tn_partition_compile(tn_builder *b, const tn_partition_source *sour
     for (int32_t i = 0; i < c->out_count; i++)
         lists[c->in_count + i] = &c->out[i].logical;
 
-    dnnl_status_t result = dnnl_graph_compiled_partition_create(&c->code, source->found);
+    dnnl_status_t result = tn_dnnl_graph_compiled_partition_create(&c->code, source->found);
     if (result == dnnl_success)
         result = tn_shim_compile(source->found, c->code, (size_t)c->in_count, lists,
                                  (size_t)c->out_count, lists + c->in_count, engine, c->threads);
     if (result != dnnl_success)
         tn_engine_compile_failed();
-    if (result == dnnl_out_of_memory) {
-        status = tn_no_memory();
-    } else if (result != dnnl_success) {
+    if (result != dnnl_success) {
         status = refused(b, "", result);
     } else if (!as_asked(c)) {
         status = refused(b, "it would lay out the result differently: ", dnnl_unimplemented);
     } else {
-        result = dnnl_stream_create(&c->stream, engine, dnnl_stream_default_flags);
+        result = tn_dnnl_stream_create(&c->stream, engine, dnnl_stream_default_flags);
         if (result == dnnl_success)
             result = bind(b, engine, c->in, c->in_count, c->in_tensors);
         if (result == dnnl_success)
@@ -274,7 +274,8 @@ static dnnl_status_t rebind(port *ports, int32_t count, void *const *memory) {
         if (ports[i].index < 0 || ports[i].bound == memory[ports[i].index])
             continue;
         ports[i].bound = memory[ports[i].index];
-        dnnl_status_t status = dnnl_graph_tensor_set_data_handle(ports[i].tensor, ports[i].bound);
+        dnnl_status_t status =
+            tn_dnnl_graph_tensor_set_data_handle(ports[i].tensor, ports[i].bound);
         if (status != dnnl_success)
             return status;
     }

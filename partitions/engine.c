@@ -72,6 +72,12 @@ const char *tn_dnnl_text(dnnl_status_t status) {
     }
 }
 
+tenon_status tn_dnnl_status(dnnl_status_t status) {
+    return status == dnnl_success         ? TENON_OK
+           : status == dnnl_out_of_memory ? TENON_OUT_OF_MEMORY
+                                          : TENON_BACKEND;
+}
+
 /* oneDNN takes a cap only before it has looked at the CPU. */
 static void settle_isa(tn_isa cap) {
     tn_isa from_environment = tn_isa_cap();
@@ -88,7 +94,7 @@ static void settle_isa(tn_isa cap) {
 #if defined(__x86_64__)
     if (cap < TN_ISA_AVX512) {
         dnnl_cpu_isa_t isa = cap == TN_ISA_BASELINE ? dnnl_cpu_isa_sse41 : dnnl_cpu_isa_avx2;
-        if (dnnl_set_max_cpu_isa(isa) != dnnl_success)
+        if (tn_dnnl_set_max_cpu_isa(isa) != dnnl_success)
             tn_log(TENON_LOG_WARN, "oneDNN does not take the ISA cap %s", tn_isa_text(cap));
     }
 #endif
@@ -118,14 +124,15 @@ static void fill_caps(void) {
 static dnnl_graph_allocator_t allocator;
 
 static tenon_status start(void) {
-    dnnl_status_t status = dnnl_graph_set_constant_tensor_cache_capacity(dnnl_cpu, CONSTANT_CACHE);
+    dnnl_status_t status =
+        tn_dnnl_graph_set_constant_tensor_cache_capacity(dnnl_cpu, CONSTANT_CACHE);
     if (status == dnnl_success && !allocator)
-        status = dnnl_graph_allocator_create(&allocator, tn_shim_allocate, tn_pool_free);
+        status = tn_dnnl_graph_allocator_create(&allocator, tn_shim_allocate, tn_pool_free);
     if (status == dnnl_success)
-        status = dnnl_graph_make_engine_with_allocator(&engine, dnnl_cpu, 0, allocator);
+        status = tn_dnnl_graph_make_engine_with_allocator(&engine, dnnl_cpu, 0, allocator);
     if (status != dnnl_success) {
         engine = NULL;
-        return tn_fail(TENON_BACKEND, "oneDNN does not start: %s", tn_dnnl_text(status));
+        return tn_fail(tn_dnnl_status(status), "oneDNN does not start: %s", tn_dnnl_text(status));
     }
     fill_caps();
     return TENON_OK;
@@ -164,9 +171,9 @@ void tn_engine_use(size_t bytes) {
 /* Empties the cache of compiled partitions, which keeps what they were made of. */
 static void empty_compiled(void) {
     int capacity;
-    if (dnnl_graph_get_compiled_partition_cache_capacity(&capacity) == dnnl_success) {
-        (void)dnnl_graph_set_compiled_partition_cache_capacity(0);
-        (void)dnnl_graph_set_compiled_partition_cache_capacity(capacity);
+    if (tn_dnnl_graph_get_compiled_partition_cache_capacity(&capacity) == dnnl_success) {
+        (void)tn_dnnl_graph_set_compiled_partition_cache_capacity(0);
+        (void)tn_dnnl_graph_set_compiled_partition_cache_capacity(capacity);
     }
 }
 
@@ -181,13 +188,13 @@ void tn_engine_compile_failed(void) {
 static void empty_caches(bool last) {
     static bool odd;
     odd = !odd;
-    (void)dnnl_graph_set_constant_tensor_cache_capacity(dnnl_cpu, CONSTANT_CACHE + odd);
+    (void)tn_dnnl_graph_set_constant_tensor_cache_capacity(dnnl_cpu, CONSTANT_CACHE + odd);
     if (last) {
         int capacity;
         empty_compiled();
-        if (dnnl_get_primitive_cache_capacity(&capacity) == dnnl_success) {
-            (void)dnnl_set_primitive_cache_capacity(0);
-            (void)dnnl_set_primitive_cache_capacity(capacity);
+        if (tn_dnnl_get_primitive_cache_capacity(&capacity) == dnnl_success) {
+            (void)tn_dnnl_set_primitive_cache_capacity(0);
+            (void)tn_dnnl_set_primitive_cache_capacity(capacity);
         }
     }
     tn_pool_trim();

@@ -113,10 +113,10 @@ static tenon_status connect(finder *f, int32_t first) {
             /* The outputs stand behind the inputs. */
             dnnl_status_t status = tn_b_logical(b, op->in[k], &logical);
             if (status == dnnl_success)
-                status = k < op->in_count ? dnnl_graph_op_add_input(op->op, &logical)
-                                          : dnnl_graph_op_add_output(op->op, &logical);
+                status = k < op->in_count ? tn_dnnl_graph_op_add_input(op->op, &logical)
+                                          : tn_dnnl_graph_op_add_output(op->op, &logical);
             if (status != dnnl_success)
-                return tn_fail(TENON_BACKEND, "node '%s': oneDNN takes no such tensor: %s",
+                return tn_fail(tn_dnnl_status(status), "node '%s': oneDNN takes no such tensor: %s",
                                op->node ? op->node->name : "", tn_dnnl_text(status));
         }
     }
@@ -236,7 +236,7 @@ static tenon_status ask(finder *f) {
     double ops = b->op_count;
     TN_TRY(tn_budget_work(ops * OP_WORK + ops * ops * PAIR_WORK));
     TN_TRY(connect(f, f->mapped));
-    dnnl_status_t status = dnnl_graph_graph_create_with_fpmath_mode(
+    dnnl_status_t status = tn_dnnl_graph_graph_create_with_fpmath_mode(
         &f->graph, dnnl_cpu,
         b->options->bf16_math ? dnnl_fpmath_mode_bf16 : dnnl_fpmath_mode_strict);
     bool some = false; /* oneDNN refuses a graph without ops */
@@ -246,7 +246,7 @@ static tenon_status ask(finder *f) {
         if (op->node && op->node->mark == TN_OUTSIDE)
             continue;
         some = true;
-        status = dnnl_graph_add_op(f->graph, op->op);
+        status = tn_dnnl_graph_add_op(f->graph, op->op);
         if (status == dnnl_invalid_graph_op && op->node) {
             tn_refuse(b, TENON_REASON_ATTRIBUTE, "oneDNN refuses the attributes of %s",
                       tn_dnnl_kind_text(op->kind));
@@ -259,14 +259,14 @@ static tenon_status ask(finder *f) {
     if (status == dnnl_success)
         status = tn_shim_partition(f->graph);
     if (status == dnnl_success)
-        status = dnnl_graph_graph_get_partition_num(f->graph, &f->found_count);
+        status = tn_dnnl_graph_graph_get_partition_num(f->graph, &f->found_count);
     if (status == dnnl_success) {
         f->found = calloc(f->found_count + 1, sizeof *f->found);
         if (!f->found) {
             f->found_count = 0;
             return tn_no_memory();
         }
-        status = dnnl_graph_graph_get_partitions(f->graph, f->found_count, f->found);
+        status = tn_dnnl_graph_graph_get_partitions(f->graph, f->found_count, f->found);
     }
     if (status == dnnl_out_of_memory)
         return tn_no_memory();
@@ -288,19 +288,19 @@ static tenon_status assign(finder *f) {
     size_t base = b->first_id + ((size_t)1 << 31);
     for (size_t p = 0; p < f->found_count; p++) {
         size_t count = 0;
-        dnnl_status_t status = dnnl_graph_partition_get_op_num(f->found[p], &count);
+        dnnl_status_t status = tn_dnnl_graph_partition_get_op_num(f->found[p], &count);
         size_t *ids = calloc(count + 1, sizeof *ids);
         if (!ids)
             return tn_no_memory();
         if (status == dnnl_success)
-            status = dnnl_graph_partition_get_ops(f->found[p], count, ids);
+            status = tn_dnnl_graph_partition_get_ops(f->found[p], count, ids);
         for (size_t i = 0; i < count && status == dnnl_success; i++) {
             if (ids[i] >= base && ids[i] - base < (size_t)b->op_count)
                 b->ops[ids[i] - base].partition = (int32_t)p;
         }
         free(ids);
         if (status != dnnl_success)
-            return tn_fail(TENON_BACKEND, "oneDNN does not tell a partition's ops: %s",
+            return tn_fail(tn_dnnl_status(status), "oneDNN does not tell a partition's ops: %s",
                            tn_dnnl_text(status));
     }
     return TENON_OK;
@@ -316,7 +316,7 @@ static tenon_status check_nodes(finder *f) {
             continue;
         uint8_t supported = 0;
         if (op->partition >= 0)
-            (void)dnnl_graph_partition_is_supported(f->found[op->partition], &supported);
+            (void)tn_dnnl_graph_partition_is_supported(f->found[op->partition], &supported);
         bool apart = before && before->node == op->node && before->partition != op->partition;
         before = op;
         if (supported && !apart)
@@ -457,10 +457,8 @@ error:
 static tenon_status renew(finder *f) {
     for (int32_t i = 0; i < f->mapped; i++) {
         dnnl_status_t status = tn_b_renew(&f->b, i);
-        if (status == dnnl_out_of_memory)
-            return tn_no_memory();
         if (status != dnnl_success)
-            return tn_fail(TENON_BACKEND, "oneDNN does not take an op a second time: %s",
+            return tn_fail(tn_dnnl_status(status), "oneDNN does not take an op a second time: %s",
                            tn_dnnl_text(status));
     }
     return connect(f, 0);

@@ -43,6 +43,7 @@ void tn_engine_compile_failed(void);
  * weights with them. */
 size_t tn_engine_ids(void);
 const char *tn_dnnl_text(dnnl_status_t status);
+tenon_status tn_dnnl_status(dnnl_status_t status); /* OUT_OF_MEMORY, or BACKEND */
 
 /* A reason as `tenon explain` gives it. */
 typedef struct tn_why {

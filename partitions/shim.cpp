@@ -33,6 +33,13 @@ template <typename F> dnnl_status_t guarded(F call) {
     }
 }
 
+template <auto function> struct guard;
+template <typename... A, dnnl_status_t (*function)(A...)> struct guard<function> {
+    static dnnl_status_t call(A... arguments) {
+        return guarded([&] { return function(arguments...); });
+    }
+};
+
 /* Kernels split their work for the number of threads that they were compiled for. Inside somebody's
  * parallel region OpenMP would give one thread only, so the call then moves to a thread of its own.
  */
@@ -49,6 +56,10 @@ template <typename F> dnnl_status_t with_threads(int threads, F call) {
 }
 
 } // namespace
+
+#define X(name) decltype(&dnnl_##name) const tn_dnnl_##name = guard<dnnl_##name>::call;
+TN_DNNL_LIST(X)
+#undef X
 
 void *tn_shim_allocate(size_t size, size_t alignment) {
     void *memory = tn_pool_alloc(size, alignment);
