@@ -14,7 +14,6 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tn_op *user_ops[MAX_USER_OPS];
 static atomic_int user_op_count;
-static tn_arena arena; /* what the ops are made of */
 
 int tn_user_op_count(void) {
     return atomic_load_explicit(&user_op_count, memory_order_acquire);
@@ -157,17 +156,18 @@ static tenon_status check_types(const tn_op *op) {
     return TENON_OK;
 }
 
-static tenon_status add(const tn_op *given) {
-    tn_op *op = tn_arena_alloc(&arena, sizeof *op);
+/* Adds the op, which takes over `arena` then; `kept` says so. */
+static tenon_status add(const tn_op *given, tn_arena *arena, bool *kept) {
+    tn_op *op = tn_arena_alloc(arena, sizeof *op);
     int count = tn_user_op_count();
     if (!op)
         return tn_no_memory();
     *op = *given;
     op->id = TN_OP_COUNT + count;
-    op->schema = tn_arena_strdup(&arena, given->schema);
+    op->schema = tn_arena_strdup(arena, given->schema);
     if (!op->schema)
         return tn_no_memory();
-    TN_TRY(tn_schema_parse(&arena, op));
+    TN_TRY(tn_schema_parse(arena, op));
     TN_TRY(check_name(op));
     TN_TRY(check_types(op));
     const tn_op *other = tn_op_find(op->name);
@@ -179,6 +179,7 @@ static tenon_status add(const tn_op *given) {
     if (count == MAX_USER_OPS)
         return tn_fail(TENON_INVALID_ARGUMENT, "op '%s': %d ops are registered, which is the most",
                        op->name, MAX_USER_OPS);
+    *kept = true;
     user_ops[count] = op;
     atomic_store_explicit(&user_op_count, count + 1, memory_order_release);
     return TENON_OK;
@@ -196,8 +197,12 @@ tenon_status tenon_op_register(const char *schema, tenon_op_shape_fn shape,
                       .user_shape = shape,
                       .user_kernel = kernel,
                       .user = user};
+    tn_arena arena = {0};
+    bool kept = false;
     pthread_mutex_lock(&lock);
-    tenon_status status = add(&op);
+    tenon_status status = add(&op, &arena, &kept);
     pthread_mutex_unlock(&lock);
+    if (!kept)
+        tn_arena_free(&arena);
     return status;
 }

@@ -1,5 +1,6 @@
 #include "core/replace.h"
 #include "core/fail.h"
+#include "core/io_status.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -11,12 +12,13 @@
 
 enum { MOST_LINKS = 40, MOST_PATH = 4096 };
 
-/* What the link at `path` says, as a path of its own; NULL: it is none, or memory is out. */
-static char *follow(const char *path) {
+/* What the link at `path` says, as a path of its own; `path` when it is none, and NULL when memory
+ * is out. */
+static char *follow(char *path) {
     char target[MOST_PATH];
     ssize_t length = readlink(path, target, sizeof target - 1);
     if (length <= 0)
-        return NULL;
+        return path;
     target[length] = '\0';
     const char *slash = strrchr(path, '/');
     size_t folder = slash && *target != '/' ? (size_t)(slash - path) + 1 : 0;
@@ -30,7 +32,7 @@ static char *follow(const char *path) {
 /* The path behind all links, also where nothing stands there yet. */
 static char *resolve(const char *path) {
     char *at = strdup(path), *next;
-    for (int i = 0; at && i < MOST_LINKS && (next = follow(at)) != NULL; i++) {
+    for (int i = 0; at && i < MOST_LINKS && (next = follow(at)) != at; i++) {
         free(at);
         at = next;
     }
@@ -82,6 +84,11 @@ static FILE *open_in_place(const char *path) {
     return file;
 }
 
+static tenon_status cannot_write(const tn_replace *replace, int error) {
+    return tn_fail(tn_io_status(error), "%s: cannot be written: %s", replace->path,
+                   strerror(error));
+}
+
 tenon_status tn_replace_open(tn_replace *replace, const char *path) {
     struct stat old;
     *replace = (tn_replace){.path = resolve(path)};
@@ -98,13 +105,14 @@ tenon_status tn_replace_open(tn_replace *replace, const char *path) {
     if (done)
         return TENON_OK;
     bool pipe = there && S_ISFIFO(old.st_mode) && errno == ENXIO;
-    tenon_status status = tn_fail(TENON_IO, "%s: cannot be written: %s", path,
+    tenon_status status = tn_fail(tn_io_status(errno), "%s: cannot be written: %s", path,
                                   pipe ? "nobody reads this pipe" : strerror(errno));
     tn_replace_close(replace);
     return status;
 }
 
-tenon_status tn_replace_commit(tn_replace *replace) {
+/* Writes everything out, with nothing left to do but the rename. */
+static tenon_status finish(tn_replace *replace) {
     bool ok = fflush(replace->file) == 0 && !ferror(replace->file) &&
               (!replace->temporary || fsync(fileno(replace->file)) == 0);
     int error = errno;
@@ -113,15 +121,51 @@ tenon_status tn_replace_commit(tn_replace *replace) {
         error = errno;
     }
     replace->file = NULL;
-    if (ok && replace->temporary && rename(replace->temporary, replace->path) != 0) {
-        ok = false;
-        error = errno;
-    }
-    if (!ok)
-        return tn_fail(TENON_IO, "%s: cannot be written: %s", replace->path, strerror(error));
+    return ok ? TENON_OK : cannot_write(replace, error);
+}
+
+static tenon_status give_name(tn_replace *replace) {
+    if (replace->temporary && rename(replace->temporary, replace->path) != 0)
+        return cannot_write(replace, errno);
     free(replace->temporary);
     replace->temporary = NULL;
     return TENON_OK;
+}
+
+tenon_status tn_replace_commit(tn_replace *replace) {
+    TN_TRY(finish(replace));
+    return give_name(replace);
+}
+
+/* A second name for the file that is at the path: NULL when there is none, or the file system knows
+ * no second names. */
+static char *keep_old(const tn_replace *replace) {
+    static const char suffix[] = ".old";
+    char *name = replace->temporary ? malloc(strlen(replace->temporary) + sizeof suffix) : NULL;
+    if (name && link(replace->path, strcat(strcpy(name, replace->temporary), suffix)) != 0) {
+        free(name);
+        name = NULL;
+    }
+    return name;
+}
+
+tenon_status tn_replace_commit_both(tn_replace *first, tn_replace *second) {
+    TN_TRY(finish(first));
+    TN_TRY(finish(second));
+    bool temporary = first->temporary != NULL, there = access(first->path, F_OK) == 0;
+    char *old = keep_old(first);
+    tenon_status status = give_name(first);
+    if (status == TENON_OK) {
+        status = give_name(second);
+        if (status != TENON_OK && old)
+            (void)rename(old, first->path);
+        else if (status != TENON_OK && temporary && !there)
+            unlink(first->path);
+    }
+    if (old)
+        unlink(old);
+    free(old);
+    return status;
 }
 
 void tn_replace_close(tn_replace *replace) {

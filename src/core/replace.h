@@ -17,6 +17,8 @@ typedef struct tn_replace {
 tenon_status tn_replace_open(tn_replace *replace, const char *path);
 /* Writes everything out and gives the file its name. */
 tenon_status tn_replace_commit(tn_replace *replace);
+/* Commits both files, or neither; a file that is written in place cannot be taken back. */
+tenon_status tn_replace_commit_both(tn_replace *first, tn_replace *second);
 /* Removes what was not committed. May be called at any time. */
 void tn_replace_close(tn_replace *replace);
 

@@ -1,5 +1,6 @@
 #include "load/file.h"
 #include "core/fail.h"
+#include "core/io_status.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,11 +13,11 @@ tenon_status tn_file_open(tn_file *file, const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     *file = (tn_file){.path = NULL};
     if (fd < 0)
-        return tn_fail(TENON_IO, "%s: cannot be opened: %s", path, strerror(errno));
+        return tn_fail(tn_io_status(errno), "%s: cannot be opened: %s", path, strerror(errno));
     *file = (tn_file){.path = path, .fd = fd};
     tenon_status status = TENON_OK;
     if (fstat(fd, &file->seen) != 0)
-        status = tn_fail(TENON_IO, "%s: %s", path, strerror(errno));
+        status = tn_fail(tn_io_status(errno), "%s: %s", path, strerror(errno));
     else if (!S_ISREG(file->seen.st_mode))
         status = tn_fail(TENON_IO, "%s: not a regular file", path);
     file->size = (size_t)file->seen.st_size;
@@ -39,8 +40,8 @@ tenon_status tn_file_read(const tn_file *file, size_t offset, void *to, size_t s
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
-            return tn_fail(TENON_IO, "%s: cannot be read: %s", file->path,
-                           n < 0 ? strerror(errno) : "it became shorter");
+            return tn_fail(n < 0 ? tn_io_status(errno) : TENON_IO, "%s: cannot be read: %s",
+                           file->path, n < 0 ? strerror(errno) : "it became shorter");
         done += (size_t)n;
     }
     return TENON_OK;
@@ -86,7 +87,7 @@ tenon_status tn_file_map(tn_file *file, bool copy) {
 tenon_status tn_file_check(const tn_file *file) {
     struct stat now;
     if (fstat(file->fd, &now) != 0)
-        return tn_fail(TENON_IO, "%s: %s", file->path, strerror(errno));
+        return tn_fail(tn_io_status(errno), "%s: %s", file->path, strerror(errno));
     if (now.st_size != file->seen.st_size || now.st_mtim.tv_sec != file->seen.st_mtim.tv_sec ||
         now.st_mtim.tv_nsec != file->seen.st_mtim.tv_nsec)
         return tn_fail(TENON_IO, "%s: it changed while it was loaded", file->path);

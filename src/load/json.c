@@ -75,9 +75,13 @@ tenon_status tn_json_parse(const char *what, const char *text, size_t length, cJ
     const char *end = NULL;
     /* The length counts the NUL: some versions of cJSON read one byte past a text that ends early
      * otherwise. */
+    errno = 0;
     cJSON *tree = cJSON_ParseWithLengthOpts(copy ? copy : text, length + 1, &end, 1);
+    bool no_memory = !tree && errno == ENOMEM; /* cJSON itself says no more than that it failed */
     size_t place = end ? (size_t)(end - (copy ? copy : text)) : 0;
     free(copy);
+    if (no_memory)
+        return tn_no_memory();
     if (!tree)
         return tn_fail(TENON_INVALID_FILE, "%s: not valid JSON near byte %zu", what, place);
     *out = tree;

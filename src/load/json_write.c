@@ -1,6 +1,7 @@
 /* Writes the lowered-graph form: docs/json-form.md. */
 #include "core/fail.h"
 #include "core/graph.h"
+#include "core/io_status.h"
 #include "core/replace.h"
 #include "load/json.h"
 #include "load/weights.h"
@@ -335,13 +336,14 @@ static tenon_status write_files(writer *w, const char *path, const char *weights
         return tn_no_memory();
     TN_GOTO(tn_replace_open(&json, path));
     if (fwrite(w->text.data, 1, w->text.length, json.file) != w->text.length)
-        TN_GOTO(tn_fail(TENON_IO, "%s: cannot be written: %s", path, strerror(errno)));
+        TN_GOTO(tn_fail(tn_io_status(errno), "%s: cannot be written: %s", path, strerror(errno)));
     if (w->view_count) {
         TN_GOTO(tn_replace_open(&weights, weights_path));
         TN_GOTO(tn_safetensors_write(weights.file, weights_path, w->views, w->view_count));
-        TN_GOTO(tn_replace_commit(&weights));
+        TN_GOTO(tn_replace_commit_both(&weights, &json));
+    } else {
+        TN_GOTO(tn_replace_commit(&json));
     }
-    TN_GOTO(tn_replace_commit(&json));
 error:
     tn_replace_close(&json);
     tn_replace_close(&weights);

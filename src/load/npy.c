@@ -1,5 +1,6 @@
 /* Arrays in .npy files (numpy.org/doc/stable/reference/generated/numpy.lib.format.html). */
 #include "core/fail.h"
+#include "core/io_status.h"
 #include "core/replace.h"
 #include "core/tensor.h"
 #include "core/util.h"
@@ -238,7 +239,8 @@ static tenon_status write_npy(FILE *stream, const char *path, const tenon_view *
               fwrite(text.data, 1, text.length, stream) == text.length &&
               (bytes == 0 || fwrite(view->data, 1, bytes, stream) == bytes);
     tn_text_free(&text);
-    return ok ? TENON_OK : tn_fail(TENON_IO, "%s: cannot be written: %s", path, strerror(errno));
+    return ok ? TENON_OK
+              : tn_fail(tn_io_status(errno), "%s: cannot be written: %s", path, strerror(errno));
 }
 
 tenon_status tenon_npy_save(const char *path, const tenon_view *view) {

@@ -3,6 +3,7 @@
  * to 4.3.16); where the two disagree, entries are read instead of mapped. */
 #include "load/pt2_zip.h"
 #include "core/fail.h"
+#include "core/io_status.h"
 #include "core/text.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -214,11 +215,13 @@ static tenon_status list_entries(tn_pt2_zip *zip) {
 }
 
 static tenon_status open_failed(const tn_pt2_zip *zip, int error) {
+    /* libzip may find a whole archive inconsistent when memory is out. */
+    bool no_memory = error == ZIP_ER_MEMORY || errno == ENOMEM;
     zip_error_t e;
     zip_error_init_with_code(&e, error);
     const char *text = zip_error_strerror(&e);
     tenon_status status =
-        error == ZIP_ER_MEMORY ? tn_no_memory()
+        no_memory ? tn_no_memory()
         : error == ZIP_ER_OPEN || error == ZIP_ER_READ
             ? tn_fail(TENON_IO, "%s: cannot be read: %s", zip->path, text)
             : tn_fail(TENON_INVALID_FILE, "%s: not a whole zip archive: %s", zip->path, text);
@@ -246,11 +249,13 @@ static tenon_status open_zip(tn_pt2_zip *zip, const tenon_load_options *options)
     TN_TRY(tn_file_open(&zip->file, zip->path));
     int fd = dup(zip->file.fd); /* libzip closes it */
     if (fd < 0)
-        return tn_fail(TENON_IO, "%s: %s", zip->path, strerror(errno));
+        return tn_fail(tn_io_status(errno), "%s: %s", zip->path, strerror(errno));
+    errno = 0;
     zip->zip = zip_fdopen(fd, 0, &error);
     if (!zip->zip) {
+        tenon_status status = open_failed(zip, error);
         close(fd);
-        return open_failed(zip, error);
+        return status;
     }
     TN_TRY(list_entries(zip));
     TN_TRY(locate_all(zip));
@@ -306,10 +311,12 @@ static tenon_status check_sizes(tn_pt2_zip *zip, const tn_pt2_entry *entry) {
 }
 
 static tenon_status read_entry(tn_pt2_zip *zip, const tn_pt2_entry *entry, char *data) {
+    errno = 0;
     zip_file_t *file = zip_fopen_index(zip->zip, (zip_uint64_t)entry->index, 0);
     if (!file)
-        return tn_fail(TENON_INVALID_FILE, "%s: entry '%s' cannot be read: %s", zip->path,
-                       entry->name, zip_strerror(zip->zip));
+        return errno == ENOMEM ? tn_no_memory()
+                               : tn_fail(TENON_INVALID_FILE, "%s: entry '%s' cannot be read: %s",
+                                         zip->path, entry->name, zip_strerror(zip->zip));
     int64_t done = 0;
     bool ok = true;
     while (ok && done < entry->size) {
@@ -319,7 +326,10 @@ static tenon_status read_entry(tn_pt2_zip *zip, const tn_pt2_entry *entry, char 
     }
     char extra;
     ok = ok && zip_fread(file, &extra, 1) == 0; /* the end is where the checksum is compared */
+    bool no_memory = !ok && errno == ENOMEM;
     zip_fclose(file);
+    if (no_memory)
+        return tn_no_memory();
     if (!ok)
         return tn_fail(TENON_INVALID_FILE,
                        "%s: entry '%s' is damaged or cut off after %lld of %lld bytes", zip->path,

@@ -1,6 +1,7 @@
 /* Safetensors (huggingface.co/docs/safetensors): eight bytes with the length of a JSON header, the
  * header, then the tensors without gaps. */
 #include "core/fail.h"
+#include "core/io_status.h"
 #include "load/json.h"
 #include "load/weights.h"
 #include <errno.h>
@@ -185,7 +186,7 @@ static void header_text(tn_text *text, const tn_named_view *views, int count) {
 
 static tenon_status write_bytes(FILE *stream, const char *path, const void *data, size_t size) {
     if (size > 0 && fwrite(data, 1, size, stream) != size)
-        return tn_fail(TENON_IO, "%s: cannot be written: %s", path, strerror(errno));
+        return tn_fail(tn_io_status(errno), "%s: cannot be written: %s", path, strerror(errno));
     return TENON_OK;
 }
 
