@@ -2,6 +2,7 @@
 #include "run/places.h"
 #include "core/fail.h"
 #include <ctype.h>
+#include <errno.h>
 #include <hwloc.h>
 #include <math.h>
 #include <omp.h>
@@ -433,6 +434,17 @@ static tenon_status load_synthetic(const char *synthetic, const char **kinds,
     return TENON_OK;
 }
 
+/* With the calling thread's mask; NULL: that is not known. */
+static tenon_status load_machine(hwloc_topology_t *out, hwloc_bitmap_t *mask) {
+    errno = 0;
+    *out = load(NULL, false);
+    if (!*out && errno != ENOMEM)
+        return tn_fail(TENON_INTERNAL, "hwloc does not tell what this machine is");
+    errno = 0;
+    *mask = *out ? thread_mask(*out) : NULL;
+    return !*out || (!*mask && errno == ENOMEM) ? tn_no_memory() : TENON_OK;
+}
+
 tenon_status tenon_topology_create(const char *synthetic, tenon_topology **out) {
     tenon_status status;
     const char *kinds = NULL;
@@ -443,9 +455,8 @@ tenon_status tenon_topology_create(const char *synthetic, tenon_topology **out) 
         return tn_no_memory();
     if (synthetic)
         TN_GOTO(load_synthetic(synthetic, &kinds, &from));
-    else if (!(from = load(NULL, false)))
-        TN_GOTO(tn_fail(TENON_INTERNAL, "hwloc does not tell what this machine is"));
-    mask = synthetic ? NULL : thread_mask(from);
+    else
+        TN_GOTO(load_machine(&from, &mask));
     TN_GOTO(read_pus(t, from, mask));
     if (kinds)
         TN_GOTO(read_kinds(t, kinds));

@@ -27,27 +27,34 @@ static tenon_status check_names(const tenon_graph *graph, const tenon_pool_optio
     return TENON_OK;
 }
 
+/* The first size, as text, of which "?" means that memory is out. */
+static tenon_status rows_text(const tenon_value *input, char *text, size_t capacity) {
+    tenon_value_size_text(input, 0, text, capacity);
+    return input->dims && strcmp(text, "?") == 0 ? tn_no_memory() : TENON_OK;
+}
+
 /* Inputs whose first size is the symbol that the first of them has, or, where no first size is one,
  * is the batch. */
-static void find_batched(const tenon_graph *graph, const tenon_pool_options *options,
-                         bool *batched) {
+static tenon_status find_batched(const tenon_graph *graph, const tenon_pool_options *options,
+                                 bool *batched) {
     char symbol[256] = "", text[256];
     for (int32_t i = 0; i < graph->input_count; i++) {
         const tenon_value *input = graph->inputs[i];
         if (!*symbol && input->rank > 0 && tenon_value_size(input, 0) < 0 &&
             !named(options, input->name))
-            tenon_value_size_text(input, 0, symbol, sizeof symbol);
+            TN_TRY(rows_text(input, symbol, sizeof symbol));
     }
     for (int32_t i = 0; i < graph->input_count; i++) {
         const tenon_value *input = graph->inputs[i];
         batched[i] = input->rank > 0 && !named(options, input->name);
         if (batched[i] && *symbol) {
-            tenon_value_size_text(input, 0, text, sizeof text);
+            TN_TRY(rows_text(input, text, sizeof text));
             batched[i] = strcmp(text, symbol) == 0;
         } else if (batched[i]) {
             batched[i] = tenon_value_size(input, 0) == options->batch;
         }
     }
+    return TENON_OK;
 }
 
 static tenon_view with_rows(const tenon_view *view, int64_t rows) {
@@ -86,7 +93,7 @@ tenon_status tn_batch_init(tn_batching *b, const tenon_graph *graph,
     b->batched = calloc(count, sizeof *b->batched);
     if (!b->inputs || !b->values || !b->batched)
         return tn_no_memory();
-    find_batched(graph, options, b->batched);
+    TN_TRY(find_batched(graph, options, b->batched));
     bool any = false;
     for (int i = 0; i < sample_count; i++) {
         any |= b->batched[i];

@@ -135,7 +135,7 @@ tenon_status tn_threads_run(int threads, bool flush, tenon_status (*work)(void *
     pthread_t thread;
     j.log = tn_profile_borrow();
     if (pthread_create(&thread, NULL, run_job, &j) != 0)
-        return tn_fail(TENON_RUN_FAILED, "%s: no thread could be started",
+        return tn_fail(TENON_OUT_OF_MEMORY, "%s: no thread could be started",
                        team_lost ? "run in a forked process"
                                  : "run inside an OpenMP parallel region");
     pthread_join(thread, NULL);
