@@ -161,7 +161,7 @@ static void add_item(node_writer *n, operands *to, const tenon_arg *arg, tn_text
 
 static void add_type(node_writer *n, operands *to, tn_text *type) {
     if (type->failed && n->w->status == TENON_OK)
-        n->w->status = TENON_OUT_OF_MEMORY;
+        n->w->status = tn_no_memory();
     tn_json_add_text(n->w, to->types, NULL, type->data ? type->data : "");
     tn_text_free(type);
 }

@@ -242,6 +242,8 @@ static tenon_status start(const char *path) {
                   "\"start_ts\": %lld,\n\"nodes\": [",
                   (long)getpid(), text, (long long)milliseconds());
     tn_execution_write_mark(trace, PROCESS, TN_PROCESS_NODE, 0);
+    if (writer->status != TENON_OK)
+        return tn_writer_close(writer, TENON_OK);
     observer.running = true;
     atomic_store(&tn_profile_observe, observe);
     atomic_fetch_or(&tn_profile_flags, TN_PROFILE_GRAPH);

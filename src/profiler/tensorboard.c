@@ -1,5 +1,6 @@
 /* Traces in a folder, named as TensorBoard's profiler plugin reads them. */
 #include "core/fail.h"
+#include "core/io_status.h"
 #include "profiler/profiler.h"
 #include <errno.h>
 #include <stdio.h>
@@ -28,7 +29,8 @@ static tenon_status make_folder(const char *folder) {
     free(path);
     if (stat(folder, &info) == 0 && S_ISDIR(info.st_mode))
         return TENON_OK;
-    return tn_fail(TENON_IO, "%s: the folder cannot be made: %s", folder, strerror(error));
+    return tn_fail(tn_io_status(error), "%s: the folder cannot be made: %s", folder,
+                   strerror(error));
 }
 
 static tenon_status write_trace(const tenon_profiler *p, const tenon_tensorboard_options *options) {

@@ -1,5 +1,6 @@
 #include "profiler/writer.h"
 #include "core/fail.h"
+#include "core/io_status.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -10,8 +11,12 @@
 
 /* ---- Files ---- */
 
-static tenon_status cannot_write(const tn_writer *w, const char *why) {
-    return tn_fail(TENON_IO, "%s: cannot be written: %s", w->path, why);
+/* `error` is zlib's; with Z_ERRNO, errno tells more. */
+static tenon_status cannot_write(const tn_writer *w, int error) {
+    if (error == Z_MEM_ERROR)
+        return tn_no_memory();
+    return tn_fail(error == Z_ERRNO ? tn_io_status(errno) : TENON_IO, "%s: cannot be written: %s",
+                   w->path, error == Z_ERRNO ? strerror(errno) : "zlib fails");
 }
 
 static bool compressed(const char *path) {
@@ -24,7 +29,7 @@ static tenon_status open_descriptor(tn_writer *w, int *out) {
     TN_TRY(tn_replace_open(&w->replace, w->path));
     int fd = fcntl(fileno(w->replace.file), F_DUPFD_CLOEXEC, 0);
     if (fd < 0)
-        return cannot_write(w, strerror(errno));
+        return cannot_write(w, Z_ERRNO);
     *out = fd;
     return TENON_OK;
 }
@@ -63,8 +68,8 @@ static void put(tn_writer *w, const char *bytes, size_t length) {
         unsigned part = length < 1u << 20 ? (unsigned)length : 1u << 20;
         if (gzwrite(w->file, bytes, part) <= 0) {
             int error;
-            const char *text = gzerror(w->file, &error);
-            w->status = cannot_write(w, error == Z_ERRNO ? strerror(errno) : text);
+            (void)gzerror(w->file, &error);
+            w->status = cannot_write(w, error);
         }
         bytes += part;
         length -= part;
@@ -114,7 +119,7 @@ tenon_status tn_writer_close(tn_writer *w, tenon_status status) {
     int error = gzclose(w->file);
     w->file = NULL;
     if (status == TENON_OK && error != Z_OK)
-        status = cannot_write(w, error == Z_ERRNO ? strerror(errno) : "zlib fails");
+        status = cannot_write(w, error);
     if (status == TENON_OK && w->replace.file)
         status = tn_replace_commit(&w->replace);
     clean_up(w);
