@@ -206,7 +206,10 @@ static tenon_status open_safetensors(batch_archive *a) {
     if (!text)
         return TENON_OUT_OF_MEMORY;
     BATCH_TRY(batch_mapped_read(&a->mapped, 8, (size_t)length, text));
+    errno = 0;
     cJSON *header = cJSON_ParseWithLength(text, (size_t)length);
+    if (!header && errno == ENOMEM)
+        return batch_no_memory();
     tenon_status status = read_tensors(a, header, 8 + (int64_t)length);
     cJSON_Delete(header);
     return status;
@@ -215,11 +218,15 @@ static tenon_status open_safetensors(batch_archive *a) {
 /* ---- .npz ---- */
 
 static tenon_status zip_failed(const batch_archive *a, const member *m, const char *what) {
-    return tenon_fail(TENON_INVALID_FILE, "%s: '%s' cannot be read: %s", a->path, m->name, what);
+    return errno == ENOMEM ? batch_no_memory()
+                           : tenon_fail(TENON_INVALID_FILE, "%s: '%s' cannot be read: %s", a->path,
+                                        m->name, what);
 }
 
 /* The machine's faults are told from those of the file. */
 static tenon_status zip_status(zip_error_t *error) {
+    if (errno == ENOMEM) /* libzip may find a whole archive inconsistent then */
+        return TENON_OUT_OF_MEMORY;
     switch (zip_error_code_zip(error)) {
     case ZIP_ER_MEMORY:
         return TENON_OUT_OF_MEMORY;
@@ -268,6 +275,7 @@ static tenon_status go_to(batch_archive *a, int index, int64_t at) {
     char skipped[SKIP];
     if (!a->open || a->open_index != index || a->position > at) {
         close_member(a);
+        errno = 0;
         a->open = zip_fopen_index(a->zip, (zip_uint64_t)m->zip_index, 0);
         if (!a->open)
             return zip_error(a, m, zip_get_error(a->zip));
@@ -293,6 +301,7 @@ static tenon_status read_member(batch_archive *a, int index, int64_t size) {
     while (status == TENON_NOT_FOUND) {
         size_t want = at;
         if ((int64_t)want > size || want > HEADER_MAX) {
+            errno = 0;
             status = zip_failed(a, m, "not a .npy file");
             break;
         }
@@ -467,8 +476,8 @@ tenon_status batch_archive_read(batch_archive *a, const batch_array *array, int6
 tenon_status batch_file_facts(const char *path, char *text, size_t capacity) {
     struct stat info;
     if (stat(path, &info) != 0)
-        return tenon_fail(batch_fault_of_file(errno) ? TENON_INVALID_FILE : TENON_IO, "%s: %s",
-                          path, strerror(errno));
+        return tenon_fail(batch_fault_of_file(errno) ? TENON_INVALID_FILE : batch_io_status(errno),
+                          "%s: %s", path, strerror(errno));
     snprintf(text, capacity, "%lld bytes of %lld.%09ld", (long long)info.st_size,
              (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
     return TENON_OK;

@@ -18,6 +18,8 @@
     } while (0)
 
 tenon_status batch_no_memory(void);
+/* What a failed call of the system's means, by its errno: OUT_OF_MEMORY, or IO. */
+tenon_status batch_io_status(int error);
 
 #ifdef __clang_analyzer__ /* tools/analyse must know what these return */
 #define cJSON_IsString(item) ((item) && cJSON_IsString(item))

@@ -1,6 +1,7 @@
 /* Growing bytes, and single rows. */
 #include "batch.h"
 #include "sink.h"
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +10,10 @@
 
 tenon_status(batch_no_memory)(void) {
     return tenon_fail(TENON_OUT_OF_MEMORY, "out of memory");
+}
+
+tenon_status batch_io_status(int error) {
+    return error == ENOMEM ? TENON_OUT_OF_MEMORY : TENON_IO;
 }
 
 char *batch_bytes_add(batch_bytes *bytes, size_t size) {

@@ -86,12 +86,15 @@ bool batch_has_nan(const tenon_view *view) {
     return found;
 }
 
-void batch_slot_blame(batch_slot *slot, int64_t row, const char *why) {
+tenon_status batch_slot_blame(batch_slot *slot, int64_t row, const char *why) {
     if (slot->bad[row])
-        return;
-    slot->bad[row] = true;
+        return TENON_OK;
     slot->why[row] = strdup(why);
+    if (!slot->why[row])
+        return batch_no_memory();
+    slot->bad[row] = true;
     slot->bad_count++;
+    return TENON_OK;
 }
 
 static void copy_row(const batch_feed *f, batch_slot *slot, int64_t to, int64_t from) {
@@ -135,8 +138,10 @@ static bool load_row(batch_feed *f, batch_slot *slot, int64_t row) {
         snprintf(why, sizeof why, "input '%.200s' holds NaN", m->fields[k].name);
         got = BATCH_BAD;
     }
-    if (got == BATCH_BAD)
-        batch_slot_blame(slot, row, why);
+    if (got == BATCH_BAD && batch_slot_blame(slot, row, why) != TENON_OK) {
+        snprintf(why, sizeof why, "%s", tenon_last_error());
+        got = BATCH_FAILED;
+    }
     if (got == BATCH_FAILED)
         fail_slot(slot, TENON_IO, why);
     if (got == BATCH_END) {
@@ -356,8 +361,9 @@ tenon_status batch_feed_isolate(batch_feed *feed, batch_slot *slot) {
         for (int64_t other = 0; other < batch; other++)
             if (other != row)
                 copy_row(feed, slot, other, row);
-        if (run_now(feed, slot) != TENON_OK)
-            batch_slot_blame(slot, row, tenon_last_error());
+        status = run_now(feed, slot);
+        if (status == TENON_RUN_FAILED)
+            status = batch_slot_blame(slot, row, tenon_last_error());
     }
     for (int k = 0; k < feed->model->field_count && status == TENON_OK; k++)
         memcpy(slot->inputs[feed->model->field_inputs[k]].data, tenon_tensor_view(keep[k])->data,
@@ -447,7 +453,7 @@ static tenon_status start(batch_feed *f) {
         f->alive += ok;
         pthread_mutex_unlock(&f->lock);
         if (!ok)
-            return tenon_fail(TENON_INTERNAL, "a thread cannot be made");
+            return tenon_fail(TENON_OUT_OF_MEMORY, "no thread could be started");
     }
     return TENON_OK;
 }

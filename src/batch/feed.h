@@ -48,7 +48,7 @@ void batch_feed_release(batch_feed *feed);
 tenon_status batch_feed_isolate(batch_feed *feed, batch_slot *slot);
 
 /* Marks a sample as bad. */
-void batch_slot_blame(batch_slot *slot, int64_t row, const char *why);
+tenon_status batch_slot_blame(batch_slot *slot, int64_t row, const char *why);
 
 /* Samples that the source has, once that is known; -1 before. */
 int64_t batch_feed_total(batch_feed *feed);

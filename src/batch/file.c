@@ -13,7 +13,7 @@
 enum { WRITE_SIZE = 4 << 20 };
 
 static tenon_status failed(const char *path, const char *what) {
-    return tenon_fail(TENON_IO, "%s: %s: %s", path, what, strerror(errno));
+    return tenon_fail(batch_io_status(errno), "%s: %s: %s", path, what, strerror(errno));
 }
 
 bool batch_file_exists(const char *path) {

@@ -42,16 +42,19 @@ static bool read_state(const cJSON *line, batch_state *out) {
     return true;
 }
 
-/* Takes one line, without its end; false when it is none of ours. */
-static bool read_line(batch_journal *j, const char *line, size_t length) {
+/* Takes one line, without its end; NOT_FOUND when it is none of ours. */
+static tenon_status read_line(batch_journal *j, const char *line, size_t length) {
     if (length < 9 || line[length - 9] != '\t')
-        return false;
+        return TENON_NOT_FOUND;
     char digits[9] = "", *end;
     memcpy(digits, line + length - 8, 8);
     uint32_t check = (uint32_t)crc32(j->check, (const Bytef *)line, (uInt)(length - 9));
     if (strtoul(digits, &end, 16) != check || end != digits + 8)
-        return false;
+        return TENON_NOT_FOUND;
+    errno = 0;
     cJSON *json = cJSON_ParseWithLength(line, length - 9);
+    if (!json && errno == ENOMEM)
+        return batch_no_memory();
     bool first = !j->job;
     bool ok = first ? cJSON_IsObject(json) && cJSON_HasObjectItem(json, "job")
                     : read_state(json, &j->state);
@@ -63,24 +66,29 @@ static bool read_line(batch_journal *j, const char *line, size_t length) {
     } else {
         cJSON_Delete(json);
     }
-    return ok;
+    return ok ? TENON_OK : TENON_NOT_FOUND;
 }
 
 static tenon_status read_journal(batch_journal *j) {
     FILE *file = fopen(j->path, "rb");
     if (!file)
-        return tenon_fail(TENON_IO, "%s: cannot be read: %s", j->path, strerror(errno));
+        return tenon_fail(batch_io_status(errno), "%s: cannot be read: %s", j->path,
+                          strerror(errno));
     char *line = NULL;
     size_t capacity = 0;
     ssize_t length;
-    while ((length = getline(&line, &capacity, file)) > 0) {
-        if (line[length - 1] != '\n' || !read_line(j, line, (size_t)length - 1))
-            break;
-        j->size += length;
+    tenon_status status = TENON_OK;
+    while (status == TENON_OK && (errno = 0, length = getline(&line, &capacity, file)) > 0) {
+        status =
+            line[length - 1] == '\n' ? read_line(j, line, (size_t)length - 1) : TENON_NOT_FOUND;
+        if (status == TENON_OK)
+            j->size += length;
     }
-    tenon_status status =
-        ferror(file) ? tenon_fail(TENON_IO, "%s: cannot be read: %s", j->path, strerror(errno))
-                     : TENON_OK;
+    if (status == TENON_NOT_FOUND) /* what is behind is not of this job */
+        status = TENON_OK;
+    else if (status == TENON_OK && !feof(file))
+        status =
+            tenon_fail(batch_io_status(errno), "%s: cannot be read: %s", j->path, strerror(errno));
     free(line);
     fclose(file);
     return status;
@@ -110,7 +118,8 @@ tenon_status batch_journal_open(const char *path, batch_journal *out) {
 /* ---- Writing ---- */
 
 static tenon_status failed(const batch_journal *j) {
-    return tenon_fail(TENON_IO, "%s: cannot be written: %s", j->path, strerror(errno));
+    return tenon_fail(batch_io_status(errno), "%s: cannot be written: %s", j->path,
+                      strerror(errno));
 }
 
 static tenon_status add_line(batch_journal *j, int fd, const cJSON *line) {

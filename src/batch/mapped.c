@@ -42,7 +42,7 @@ tenon_status batch_open_regular(const char *path, int *fd, int64_t *size) {
     struct stat info;
     int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (opened < 0)
-        return tenon_fail(batch_fault_of_file(errno) ? TENON_INVALID_FILE : TENON_IO,
+        return tenon_fail(batch_fault_of_file(errno) ? TENON_INVALID_FILE : batch_io_status(errno),
                           "%s: cannot be opened: %s", path, strerror(errno));
     int error = fstat(opened, &info) == 0 ? 0 : errno;
     if (error || !S_ISREG(info.st_mode)) {
@@ -80,7 +80,8 @@ tenon_status batch_map(const char *path, batch_mapped *out) {
     close(fd);
     if (!m.path || data == MAP_FAILED) {
         free(m.path);
-        return tenon_fail(TENON_IO, "%s: cannot be mapped: %s", path, strerror(error));
+        return tenon_fail(batch_io_status(error), "%s: cannot be mapped: %s", path,
+                          strerror(error));
     }
     if (m.size)
         madvise(data, m.size, MADV_SEQUENTIAL);

@@ -135,7 +135,8 @@ static tenon_status append_file(merge *m, batch_file *to, const char *path, int6
     struct stat info;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return tenon_fail(TENON_IO, "%s: cannot be opened: %s", path, strerror(errno));
+        return tenon_fail(batch_io_status(errno), "%s: cannot be opened: %s", path,
+                          strerror(errno));
     tenon_status status = TENON_OK;
     if (fstat(fd, &info) != 0 || info.st_size != size)
         status = tenon_fail(TENON_INVALID_FILE, "%s: it is not as its journal tells", path);
@@ -144,9 +145,10 @@ static tenon_status append_file(merge *m, batch_file *to, const char *path, int6
         ssize_t n = pread(fd, m->piece, want, (off_t)from);
         if (n < 0 && errno == EINTR)
             continue;
-        status = n > 0 ? batch_file_append(to, m->piece, (size_t)n)
-                       : tenon_fail(TENON_IO, "%s: cannot be read: %s", path,
-                                    n < 0 ? strerror(errno) : "it became shorter");
+        status =
+            n > 0 ? batch_file_append(to, m->piece, (size_t)n)
+                  : tenon_fail(n < 0 ? batch_io_status(errno) : TENON_IO, "%s: cannot be read: %s",
+                               path, n < 0 ? strerror(errno) : "it became shorter");
         from += n;
     }
     close(fd);

@@ -150,11 +150,13 @@ static tenon_status find_batch(batch_model *m, const batch_job *job, int64_t *sy
             return tenon_fail(TENON_UNSUPPORTED, "input '%s' has no first axis for the samples",
                               input_name(m, i));
         int64_t size = tenon_value_size(input, 0);
-        int own = size < 0 ? symbol_of(m, i, 0) : -1;
         tenon_value_size_text(input, 0, text, sizeof text);
+        int own = size < 0 ? find_symbol(m, text) : -1;
         if (size < 0 && own < 0)
-            return tenon_fail(TENON_UNSUPPORTED, "the first size of input '%s' is %s",
-                              input_name(m, i), text);
+            return strcmp(text, "?") == 0
+                       ? batch_no_memory()
+                       : tenon_fail(TENON_UNSUPPORTED, "the first size of input '%s' is %s",
+                                    input_name(m, i), text);
         if (size >= 0 ? symbol >= 0 || (fixed >= 0 && fixed != size)
                       : fixed >= 0 || (symbol >= 0 && symbol != own))
             return tenon_fail(TENON_UNSUPPORTED,
@@ -224,7 +226,10 @@ static tenon_status take_array(batch_model *m, int index, const int64_t *symbols
     int64_t bytes = (int64_t)tenon_dtype_size(view.dtype);
     char text[256];
     for (int d = 0; d < view.rank; d++) {
-        if (tenon_value_size_at(input, d, symbols, &view.shape[d]) != TENON_OK) {
+        tenon_status status = tenon_value_size_at(input, d, symbols, &view.shape[d]);
+        if (status == TENON_OUT_OF_MEMORY)
+            return status;
+        if (status != TENON_OK) {
             tenon_value_size_text(input, d, text, sizeof text);
             return tenon_fail(TENON_INVALID_ARGUMENT,
                               "dimension %d of input '%s' is %s: give its symbols with --dim "

@@ -166,9 +166,9 @@ static tenon_status make_folder(const run *r) {
     const char *folder = r->outputs.folder;
     if (!folder || batch_disk_used->make_folder(folder) == 0)
         return folder ? batch_file_sync_folder(folder) : TENON_OK;
-    return errno == EEXIST
-               ? TENON_OK
-               : tenon_fail(TENON_IO, "%s: the folder cannot be made: %s", folder, strerror(errno));
+    return errno == EEXIST ? TENON_OK
+                           : tenon_fail(batch_io_status(errno), "%s: the folder cannot be made: %s",
+                                        folder, strerror(errno));
 }
 
 static tenon_status find_range(run *r) {
@@ -302,7 +302,7 @@ static tenon_status handle_failure(run *r, batch_slot *slot) {
                       slot->first + slot->count - 1, slot->message);
 }
 
-static void check_outputs(const run *r, batch_slot *slot) {
+static tenon_status check_outputs(const run *r, batch_slot *slot) {
     char why[BATCH_TEXT];
     for (int i = 0; r->job->check_nan && i < tenon_graph_output_count(r->model.graph); i++) {
         tenon_view row = slot->outputs[i];
@@ -316,9 +316,10 @@ static void check_outputs(const run *r, batch_slot *slot) {
                 continue;
             snprintf(why, sizeof why, "output '%.200s' holds NaN",
                      tenon_graph_output_name(r->model.graph, i));
-            batch_slot_blame(slot, k, why);
+            BATCH_TRY(batch_slot_blame(slot, k, why));
         }
     }
+    return TENON_OK;
 }
 
 static tenon_status refuse_bad(const run *r, const batch_slot *slot) {
@@ -337,7 +338,7 @@ static tenon_status refuse_bad(const run *r, const batch_slot *slot) {
 
 static tenon_status take(run *r, batch_slot *slot) {
     BATCH_TRY(handle_failure(r, slot));
-    check_outputs(r, slot);
+    BATCH_TRY(check_outputs(r, slot));
     BATCH_TRY(refuse_bad(r, slot));
     tenon_status status = batch_outputs_add(&r->outputs, &r->model, slot->outputs, slot->first,
                                             slot->count, slot->bad, slot->why);
@@ -424,8 +425,9 @@ static tenon_status do_work(run *r, batch_end *end) {
         *end = BATCH_FINISHED;
         return finish(r);
     }
-    if (!r->disk_failed && checkpoint(r) != TENON_OK && status == TENON_OK)
-        return TENON_IO;
+    tenon_status safe = r->disk_failed ? TENON_OK : checkpoint(r);
+    if (status == TENON_OK && safe != TENON_OK)
+        return safe;
     *end = BATCH_INTERRUPTED;
     return status == TENON_OK ? TENON_OK : tenon_fail(status, "%s", message);
 }

@@ -39,7 +39,8 @@ static tenon_status read_labels(topk *s, const char *path, const char *output) {
         count++;
     }
     if (status == TENON_OK && !feof(file))
-        status = tenon_fail(TENON_IO, "%s: cannot be read: %s", path, strerror(errno));
+        status =
+            tenon_fail(batch_io_status(errno), "%s: cannot be read: %s", path, strerror(errno));
     free(line);
     fclose(file);
     if (status == TENON_OK && count != s->classes)

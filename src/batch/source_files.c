@@ -120,14 +120,16 @@ static int by_name(const void *a, const void *b) {
 static tenon_status list_folder(files *f) {
     DIR *folder = opendir(f->path);
     if (!folder)
-        return tenon_fail(TENON_IO, "%s: cannot be read: %s", f->path, strerror(errno));
+        return tenon_fail(batch_io_status(errno), "%s: cannot be read: %s", f->path,
+                          strerror(errno));
     tenon_status status = TENON_OK;
     struct dirent *entry;
     while (status == TENON_OK && (errno = 0, entry = readdir(folder)) != NULL)
         if (batch_source_is_array(entry->d_name))
             status = add_part(f, entry->d_name);
     if (status == TENON_OK && errno != 0)
-        status = tenon_fail(TENON_IO, "%s: cannot be read: %s", f->path, strerror(errno));
+        status =
+            tenon_fail(batch_io_status(errno), "%s: cannot be read: %s", f->path, strerror(errno));
     closedir(folder);
     if (status == TENON_OK && f->part_count == 0)
         status = tenon_fail(TENON_NOT_FOUND,
@@ -280,7 +282,7 @@ static const char *base_name(const char *path) {
 static tenon_status start(files *f, const char *path) {
     struct stat info;
     if (stat(path, &info) != 0)
-        return tenon_fail(TENON_IO, "%s: %s", path, strerror(errno));
+        return tenon_fail(batch_io_status(errno), "%s: %s", path, strerror(errno));
     f->folder = S_ISDIR(info.st_mode);
     BATCH_TRY(f->folder ? list_folder(f) : add_part(f, base_name(path)));
     return survey(f);

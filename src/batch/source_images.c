@@ -69,8 +69,8 @@ static FTSENT *next_image(FTS *walk, tenon_status *status) {
                 return entry;
             /* fallthrough */
         case FTS_ERR:
-            *status = tenon_fail(TENON_IO, "%s: cannot be read: %s", entry->fts_path,
-                                 strerror(entry->fts_errno));
+            *status = tenon_fail(batch_io_status(entry->fts_errno), "%s: cannot be read: %s",
+                                 entry->fts_path, strerror(entry->fts_errno));
             return NULL;
         case FTS_F:
         case FTS_NS:
@@ -83,7 +83,8 @@ static FTSENT *next_image(FTS *walk, tenon_status *status) {
         }
     }
     if (errno != 0)
-        *status = tenon_fail(TENON_IO, "a folder cannot be read: %s", strerror(errno));
+        *status =
+            tenon_fail(batch_io_status(errno), "a folder cannot be read: %s", strerror(errno));
     return NULL;
 }
 
@@ -101,7 +102,7 @@ static tenon_status list_folder(images *s, const char *path) {
     tenon_status status = TENON_OK;
     FTSENT *entry;
     if (!walk)
-        return tenon_fail(TENON_IO, "%s: cannot be read: %s", path, strerror(errno));
+        return tenon_fail(batch_io_status(errno), "%s: cannot be read: %s", path, strerror(errno));
     while (status == TENON_OK && (entry = next_image(walk, &status))) {
         const char *name = entry->fts_path + strlen(path);
         name += strspn(name, "/");
@@ -127,7 +128,8 @@ static tenon_status read_list(images *s, const char *path) {
             status = add_name(s, line, (size_t)length);
     }
     if (status == TENON_OK && !feof(file))
-        status = tenon_fail(TENON_IO, "%s: cannot be read: %s", path, strerror(errno));
+        status =
+            tenon_fail(batch_io_status(errno), "%s: cannot be read: %s", path, strerror(errno));
     free(line);
     fclose(file);
     return status;
@@ -136,7 +138,7 @@ static tenon_status read_list(images *s, const char *path) {
 static tenon_status list_images(images *s, const char *path) {
     struct stat info;
     if (stat(path, &info) != 0)
-        return tenon_fail(TENON_IO, "%s: %s", path, strerror(errno));
+        return tenon_fail(batch_io_status(errno), "%s: %s", path, strerror(errno));
     bool folder = S_ISDIR(info.st_mode);
     const char *slash = strrchr(path, '/');
     size_t length = folder ? strlen(path) : slash ? (size_t)(slash - path) : 0;
