@@ -412,6 +412,34 @@ START_TEST(what_is_read_is_not_written_over) {
 }
 END_TEST
 
+/* Whatever is printed: what does not arrive is a failure, also of what went out before the end. */
+START_TEST(full_standard_outputs_are_told) {
+    static const char *const lines[] = {"--version",
+                                        "--help",
+                                        "run d.txt --random 1",
+                                        "run --help",
+                                        "info d.txt",
+                                        "explain d.txt",
+                                        "profile d.txt --iterations 1",
+                                        "batch --help",
+                                        "topology",
+                                        "passes",
+                                        "passes d.txt",
+                                        "ops",
+                                        "bench d.txt --no-peaks --rounds 1 --niter 1 --nwarmup 0"};
+    char line[6000];
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        snprintf(line, sizeof line, "cd %s && " TENON_COMMAND " %s >/dev/full 2>err", directory,
+                 lines[i]);
+        int status = system(line);
+        read_file("err", err, sizeof err);
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 1, "%s: status %d, %s", lines[i],
+                      status, err);
+        SAYS(err, "writing to standard output failed");
+    }
+}
+END_TEST
+
 START_TEST(ops_are_listed) {
     WORKS("ops");
     SAYS(out, "aten.convolution");
@@ -584,6 +612,7 @@ int main(void) {
     tcase_add_test(tests, isa_caps_are_told);
     tcase_add_test(tests, files_are_written_whole_or_not_at_all);
     tcase_add_test(tests, what_is_read_is_not_written_over);
+    tcase_add_test(tests, full_standard_outputs_are_told);
     tcase_add_test(tests, ops_are_listed);
     tcase_add_test(tests, profile_prints_tables);
     tcase_add_test(tests, profile_refuses);

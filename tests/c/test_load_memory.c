@@ -1,166 +1,174 @@
-/* Loaders with each of their allocations failing in turn: an error status each time, and nothing
- * leaks. */
+/* Loaders and writers of files, with each of their allocations failing in turn. */
+#include "alloc_faults.h"
 #include "files.h"
-#include "suite.h"
-#include <check.h>
-#include <errno.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <tenon/tenon.h>
+#include <dirent.h>
 
 #define CASE(name) TEST_DATA "/pt2-cases/" name ".pt2"
 
-/* The allocation that fails counts down to 0; below that none does. */
-static long countdown = -1, held;
-static bool counting;
+/* ---- Loading ---- */
 
-/* Blocks that were allocated while counting: a table by address. */
-enum { SLOTS = 1 << 16 };
-static void *blocks[SLOTS];
-
-static bool fails(void) {
-    return countdown >= 0 && countdown-- == 0;
-}
-
-static size_t slot_of(const void *block) {
-    return (size_t)(((uintptr_t)block >> 4) * 2654435761u) % SLOTS;
-}
-
-/* Only what Tenon's code allocates is held against it: libraries may leak when they fail. */
-extern char __executable_start, etext;
-
-static bool is_ours(const void *caller) {
-    return (const char *)caller >= &__executable_start && (const char *)caller < &etext;
-}
-
-static void *keep(void *block, const void *caller) {
-    if (counting && block && is_ours(caller)) {
-        size_t i = slot_of(block);
-        while (blocks[i] && blocks[i] != blocks)
-            i = (i + 1) % SLOTS;
-        blocks[i] = block;
-        held++;
-    }
-    return block;
-}
-
-/* Takes a block out; its slot holds the table's own address then, so that longer chains stay whole.
- */
-static void forget(const void *block) {
-    for (size_t i = slot_of(block); block && held > 0 && blocks[i]; i = (i + 1) % SLOTS)
-        if (blocks[i] == block) {
-            blocks[i] = blocks;
-            held--;
-            return;
-        }
-}
-
-static void start_counting(long n) {
-    memset(blocks, 0, sizeof blocks);
-    held = 0;
-    counting = true;
-    countdown = n;
-}
-
-extern void *__libc_malloc(size_t);
-extern void *__libc_calloc(size_t, size_t);
-extern void *__libc_realloc(void *, size_t);
-extern void *__libc_memalign(size_t, size_t);
-extern void __libc_free(void *);
-
-void *malloc(size_t size) {
-    return fails() ? NULL : keep(__libc_malloc(size), __builtin_return_address(0));
-}
-
-void *calloc(size_t count, size_t size) {
-    return fails() ? NULL : keep(__libc_calloc(count, size), __builtin_return_address(0));
-}
-
-void *realloc(void *block, size_t size) {
-    if (fails())
-        return NULL;
-    forget(block);
-    return keep(__libc_realloc(block, size), __builtin_return_address(0));
-}
-
-int posix_memalign(void **out, size_t alignment, size_t size) {
-    void *block = fails() ? NULL : __libc_memalign(alignment, size);
-    if (!block)
-        return ENOMEM;
-    *out = keep(block, __builtin_return_address(0));
-    return 0;
-}
-
-void free(void *block) {
-    forget(block);
-    __libc_free(block);
-}
-
-/* Loads with allocation number `n` failing; true when there were so many. */
-static bool load_failing(const char *path, long n) {
+static tenon_status load_life(const void *user) {
     tenon_graph *graph = NULL;
-    start_counting(n);
-    tenon_status status = tenon_load(path, &graph);
-    bool reached = countdown < 0;
-    countdown = -1;
-    bool untouched = status == TENON_OK || graph == NULL;
+    tenon_status status = tenon_load(user, &graph);
+    if (status != TENON_OK && graph)
+        return tenon_fail(TENON_INTERNAL, "the out-pointer was touched");
     tenon_graph_destroy(&graph);
-    counting = false;
-    ck_assert_msg(untouched, "allocation %ld: the out-pointer was touched", n);
-    ck_assert_msg(held == 0, "allocation %ld: %ld blocks leak (%s)", n, held, tenon_last_error());
-    return reached;
+    return status;
 }
 
-static void sweep(const char *path) {
+static tenon_status copying_life(const void *user) {
+    const tenon_load_options options = {.copy_weights = true};
     tenon_graph *graph = NULL;
-    tenon_status status = tenon_load(path, &graph); /* what is made once for the process */
-    ck_assert_msg(status == TENON_OK, "%s", tenon_last_error());
+    tenon_status status = tenon_load_with(user, &options, &graph);
+    if (status != TENON_OK && graph)
+        return tenon_fail(TENON_INTERNAL, "the out-pointer was touched");
     tenon_graph_destroy(&graph);
-    long n = 0;
-    while (load_failing(path, n))
-        n += n < 400 ? 1 : 7;
-    ck_assert_int_gt(n, 10);
+    return status;
+}
+
+static void sweep_load(const char *name, const char *path) {
+    sweep_life(&(life){.name = name, .live = load_life, .user = path, .needed = 50});
 }
 
 START_TEST(archives) {
-    sweep(CASE("dyn_derived_raw"));
-    sweep(CASE("cond"));
-    sweep(CASE("counter_core"));
-    sweep(CASE("dtype_weights"));
+    sweep_load("load dyn_derived_raw.pt2", CASE("dyn_derived_raw"));
+    sweep_load("load cond.pt2", CASE("cond"));
+    sweep_load("load counter_core.pt2", CASE("counter_core"));
+    sweep_load("load dtype_weights.pt2", CASE("dtype_weights"));
+    sweep_life(&(life){.name = "load dtype_weights.pt2, copying",
+                       .live = copying_life,
+                       .user = CASE("dtype_weights"),
+                       .needed = 50});
 }
 END_TEST
 
+static const char text[] = "graph g { input %x: float32[s0, 2] const %w: float32[2] = {1, 2} "
+                           "buffer %b: bool[1] = {true}\n"
+                           "%y: float32[?, ?] = aten.permute(%x, [1, 0]) in \"a\" output \"o\" "
+                           "= %y output \"w\" = %w }";
+
 START_TEST(json_and_text) {
-    static const char text[] = "graph g { input %x: float32[s0, 2] const %w: float32[2] = {1, 2} "
-                               "buffer %b: bool[1] = {true}\n"
-                               "%y: float32[?, ?] = aten.permute(%x, [1, 0]) in \"a\" output \"o\" "
-                               "= %y output \"w\" = %w }";
     tenon_graph *graph = NULL;
+    char path[512];
     test_write(test_path("g.txt"), text, sizeof text - 1);
     ck_assert_int_eq(tenon_load(test_path("g.txt"), &graph), TENON_OK);
     ck_assert_int_eq(tenon_save_json(graph, test_path("g.json")), TENON_OK);
     tenon_graph_destroy(&graph);
-    sweep(test_path("g.txt"));
-    sweep(test_path("g.json"));
+    snprintf(path, sizeof path, "%s", test_path("g.txt"));
+    sweep_load("load text", path);
+    snprintf(path, sizeof path, "%s", test_path("g.json"));
+    sweep_load("load JSON", path);
+    sweep_life(
+        &(life){.name = "load JSON, copying", .live = copying_life, .user = path, .needed = 50});
 }
 END_TEST
 
-START_TEST(writing) {
+/* ---- Arrays ---- */
+
+static tenon_status array_life(const void *user) {
+    tenon_tensor *tensor = NULL;
+    tenon_status status = tenon_npy_load(user, &tensor);
+    if (status != TENON_OK && tensor)
+        return tenon_fail(TENON_INTERNAL, "the out-pointer was touched");
+    if (status == TENON_OK && ((const float *)tenon_tensor_view(tensor)->data)[4] != 5)
+        status = tenon_fail(TENON_INTERNAL, "element 4 is wrong");
+    tenon_tensor_destroy(&tensor);
+    return status;
+}
+
+static float numbers[6] = {1, 2, 3, 4, 5, 6};
+static const tenon_view array = {
+    .data = numbers, .dtype = TENON_FLOAT32, .rank = 2, .shape = {2, 3}, .strides = {3, 1}};
+
+START_TEST(arrays) {
+    char path[512], turned[512];
+    static const char head[] = "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }\n";
+    char file[10 + sizeof head - 1 + sizeof numbers] = "\x93NUMPY\x01";
+    static const float columns[6] = {1, 3, 5, 2, 4, 6};
+    file[8] = (char)(sizeof head - 1);
+    memcpy(file + 10, head, sizeof head - 1);
+    memcpy(file + 10 + sizeof head - 1, columns, sizeof columns);
+    snprintf(path, sizeof path, "%s", test_path("a.npy"));
+    snprintf(turned, sizeof turned, "%s", test_path("t.npy"));
+    test_write(turned, file, sizeof file);
+    ck_assert_int_eq(tenon_npy_save(path, &array), TENON_OK);
+    sweep_life(&(life){.name = "load npy", .live = array_life, .user = path, .needed = 90});
+    sweep_life(
+        &(life){.name = "load npy, by columns", .live = array_life, .user = turned, .needed = 90});
+}
+END_TEST
+
+/* ---- Writing ---- */
+
+/* Into a folder of its own, where a file was before. */
+static tenon_graph *model;
+static char folder[512], json[600], npy[600];
+
+static int files_in(const char *path) {
+    int count = 0;
+    DIR *dir = opendir(path);
+    ck_assert_ptr_nonnull(dir);
+    for (const struct dirent *e; (e = readdir(dir)) != NULL;)
+        count += e->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+static tenon_status save_life(const void *user) {
+    (void)user;
+    return tenon_save_json(model, json);
+}
+
+static tenon_status save_array_life(const void *user) {
+    (void)user;
+    return tenon_npy_save(npy, &array);
+}
+
+static tenon_status write_life(const void *user) {
+    return tenon_file_write(user, "text", 4);
+}
+
+/* What was there, or is there now, is whole, and nothing else is left. */
+static void check_saved(void) {
     tenon_graph *graph = NULL;
-    ck_assert_int_eq(tenon_load(CASE("cond"), &graph), TENON_OK);
-    for (long n = 0; countdown < 0; n++) {
-        start_counting(n);
-        tenon_status status = tenon_save_json(graph, test_path("w.json"));
-        bool reached = countdown < 0;
-        countdown = -1;
-        counting = false;
-        ck_assert_int_eq(held, 0);
-        if (!reached) {
-            ck_assert_int_eq(status, TENON_OK);
-            break;
-        }
-    }
+    ck_assert_msg(tenon_load(json, &graph) == TENON_OK, "%s", tenon_last_error());
     tenon_graph_destroy(&graph);
+    ck_assert_int_eq(files_in(folder), 4);
+}
+
+static void check_array(void) {
+    ck_assert_msg(array_life(npy) == TENON_OK, "%s", tenon_last_error());
+    ck_assert_int_eq(files_in(folder), 4);
+}
+
+/* The link stays one. */
+static void check_link(void) {
+    char link[700], target[16];
+    snprintf(link, sizeof link, "%s/link", folder);
+    ck_assert_int_eq(readlink(link, target, sizeof target), 5);
+    ck_assert_int_eq(files_in(folder), 4);
+}
+
+START_TEST(writing) {
+    char link[600];
+    snprintf(folder, sizeof folder, "%s", test_path("saved"));
+    ck_assert_int_eq(mkdir(folder, 0777), 0);
+    snprintf(json, sizeof json, "%s/m.json", folder);
+    snprintf(npy, sizeof npy, "%s/a.npy", folder);
+    snprintf(link, sizeof link, "%s/link", folder);
+    ck_assert_int_eq(symlink("a.npy", link), 0);
+    ck_assert_int_eq(tenon_load(CASE("cond"), &model), TENON_OK);
+    ck_assert_int_eq(tenon_save_json(model, json), TENON_OK);
+    ck_assert_int_eq(tenon_npy_save(npy, &array), TENON_OK);
+    sweep_life(&(life){.name = "save JSON", .live = save_life, .check = check_saved, .needed = 50});
+    sweep_life(
+        &(life){.name = "save npy", .live = save_array_life, .check = check_array, .needed = 80});
+    sweep_life(&(life){.name = "write a file",
+                       .live = write_life,
+                       .user = link,
+                       .check = check_link,
+                       .needed = 60});
+    tenon_graph_destroy(&model);
 }
 END_TEST
 
@@ -170,6 +178,7 @@ int main(void) {
     tcase_set_timeout(tests, 240);
     tcase_add_test(tests, archives);
     tcase_add_test(tests, json_and_text);
+    tcase_add_test(tests, arrays);
     tcase_add_test(tests, writing);
     suite_add_tcase(suite, tests);
     return run_suite(suite);
