@@ -175,7 +175,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("load_memory");
     TCase *tests = tcase_create("load_memory");
-    tcase_set_timeout(tests, 240);
+    tcase_set_timeout(tests, 2400); /* the whole sweep takes long */
     tcase_add_test(tests, archives);
     tcase_add_test(tests, json_and_text);
     tcase_add_test(tests, arrays);

@@ -335,7 +335,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("memory");
     TCase *tests = tcase_create("memory");
-    tcase_set_timeout(tests, 240);
+    tcase_set_timeout(tests, 2400); /* the whole sweep takes long */
     tcase_add_loop_test(tests, warm_runs_allocate_nothing, 0, 2);
     tcase_add_loop_test(tests, any_allocation_may_fail, 0, LIVES);
     suite_add_tcase(suite, tests);

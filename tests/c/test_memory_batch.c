@@ -232,7 +232,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("memory_batch");
     TCase *tests = tcase_create("memory_batch");
-    tcase_set_timeout(tests, 240);
+    tcase_set_timeout(tests, 2400); /* the whole sweep takes long */
     tcase_add_loop_test(tests, sources, 0, 5);
     tcase_add_test(tests, sinks);
     suite_add_tcase(suite, tests);

@@ -313,7 +313,7 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("memory_models");
     TCase *tests = tcase_create("memory_models");
-    tcase_set_timeout(tests, 240);
+    tcase_set_timeout(tests, 2400); /* the whole sweep takes long */
     tcase_add_loop_test(tests, archives_live, 0, ARCHIVES);
     tcase_add_loop_test(tests, passes_and_backends, 0, TEXTS);
     tcase_add_test(tests, plans_are_explained);
