@@ -8,6 +8,7 @@
  * number. */
 #include "soak.h"
 #include <dirent.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -18,10 +19,11 @@ enum {
     WARM = 6, /* rounds before the first look at what the process holds */
     TEAM = 3, /* threads of the main thread's OpenMP team, at most */
 };
-/* MiB. oneDNN keeps compiled code of 1,024 primitives. */
+/* MiB. oneDNN keeps compiled code of 1,024 primitives; and for each partition that has run its
+ * thread_local_cache_t keeps an empty entry (of 56 bytes or more) by the partition's address, until
+ * another one has that address. They lie in pages that are free otherwise. */
 static const double resident_more = 48, used_more = 1;
-/* For each partition that has run oneDNN's thread_local_cache_t keeps an empty entry (of 56 bytes
- * or more) by the partition's address, until another one has that address. */
+static const double resident_more_of_session = 2048.0 / (1 << 20);
 static const double used_more_of_session = 256.0 / (1 << 20);
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -81,8 +83,9 @@ static void remove_folder(const char *folder) {
 }
 
 static void usage_print(const char *when, const usage *u) {
-    printf("%-14s resident %7.1f MiB  handed out %6.2f MiB  files %2d  threads %2d\n", when,
-           u->resident, u->used, u->files, u->threads);
+    printf("%-14s resident %7.1f MiB  handed out %6.2f MiB  files %2d  mappings %3d  "
+           "threads %2d\n",
+           when, u->resident, u->used, u->files, u->mappings, u->threads);
     fflush(stdout);
 }
 
@@ -90,14 +93,17 @@ static void larger(usage *most, const usage *u) {
     most->resident = u->resident > most->resident ? u->resident : most->resident;
     most->used = u->used > most->used ? u->used : most->used;
     most->files = u->files > most->files ? u->files : most->files;
+    most->mappings = u->mappings > most->mappings ? u->mappings : most->mappings;
     most->threads = u->threads > most->threads ? u->threads : most->threads;
 }
 
 static bool grown(const usage *first, const usage *most) {
-    double more_used = used_more + used_more_of_session * (double)atomic_load(&figure.sessions);
-    bool more = most->files > first->files || most->threads > TEAM;
-    more = more || (!keeps_freed && (most->resident > first->resident + resident_more ||
-                                     most->used > first->used + more_used));
+    double sessions = (double)atomic_load(&figure.sessions);
+    double resident = first->resident + resident_more + resident_more_of_session * sessions;
+    double used = first->used + used_more + used_more_of_session * sessions;
+    bool more =
+        most->files > first->files || most->mappings > first->mappings || most->threads > TEAM;
+    more = more || (!keeps_freed && (most->resident > resident || most->used > used));
     if (more)
         fprintf(stderr, "soak: what the process holds grows\n");
     return more;
@@ -138,6 +144,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "usage: soak --rounds N | --minutes N SOURCE [MODEL...]\n");
         return 2;
     }
+    mallopt(M_ARENA_MAX, 1); /* what a small block keeps from being given back is less then */
     tenon_log_set(TENON_LOG_ERROR, NULL, NULL);
     if (!mkdtemp(folder)) {
         perror("soak: mkdtemp");

@@ -94,7 +94,7 @@ void refused_make(const char *folder);
 
 typedef struct usage {
     double resident, used; /* MiB: resident, and what the allocator handed out */
-    int files, threads;
+    int files, mappings, threads;
 } usage;
 
 /* Now, or when no more than `threads` threads are left, for some of them may be ending. */

@@ -2,6 +2,7 @@
 #include "soak.h"
 #include <dirent.h>
 #include <malloc.h>
+#include <string.h>
 #include <unistd.h>
 
 static int entries(const char *path) {
@@ -12,6 +13,19 @@ static int entries(const char *path) {
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
         count += entry->d_name[0] != '.';
     closedir(folder);
+    return count;
+}
+
+/* Parts of files in memory: the libraries', and those of models. */
+static int mappings(void) {
+    char line[1024];
+    int count = 0;
+    FILE *file = fopen("/proc/self/maps", "r");
+    if (!file)
+        exit(EXIT_FAILURE);
+    while (fgets(line, sizeof line, file))
+        count += strchr(line, '/') != NULL;
+    fclose(file);
     return count;
 }
 
@@ -29,6 +43,7 @@ usage usage_now(int threads) {
         exit(EXIT_FAILURE);
     fclose(file);
     struct mallinfo2 info = mallinfo2();
+    now.mappings = mappings();
     now.resident = (double)pages * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
     now.used = (double)(info.uordblks + info.hblkhd) / (1 << 20);
     return now;
