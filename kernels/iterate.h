@@ -18,7 +18,9 @@
 
 #define TN_ITER_OPERANDS 6
 /* Below so many elements (times their cost) a second thread costs more than it brings. */
+#ifndef TN_PARALLEL_WORK /* a build that looks for races makes it small */
 #define TN_PARALLEL_WORK 32768
+#endif
 
 typedef struct tn_iter {
     int count, rank; /* rank at least 2 after tn_iter_order; dimension 0 is the innermost then */

@@ -518,15 +518,17 @@ static tenon_status assign_offsets(planner *p) {
 
 /* Below this many bytes of tensors a model is done sooner by one thread than two can agree to
  * begin. */
-#define SMALL_MODEL (256 << 10)
+#ifndef TN_SMALL_MODEL /* a build that looks for races makes it small */
+#define TN_SMALL_MODEL (256 << 10)
+#endif
 
 static int choose_threads(const planner *p) {
     int64_t bytes = 0;
-    for (int32_t i = 0; i < p->layout.count && bytes < SMALL_MODEL; i++) {
+    for (int32_t i = 0; i < p->layout.count && bytes < TN_SMALL_MODEL; i++) {
         if (p->layout.views[i].dtype != TENON_DTYPE_NONE)
             bytes += tn_layout_span(&p->layout.views[i]);
     }
-    return bytes < SMALL_MODEL ? 1 : p->options->threads;
+    return bytes < TN_SMALL_MODEL ? 1 : p->options->threads;
 }
 
 static void log_steps(const tn_plan *plan) {

@@ -187,7 +187,9 @@ static int draw_variants(rg *g, uint64_t seed, bool symbolic, variant *v) {
     }
     for (int i = 0; i < count; i++) {
         v[i].symbolic = symbolic && rg_chance(g, 60);
-        v[i].threads = rg_chance(g, 10) && !getenv("TENON_TEST_THREADS") ? 2 : 1;
+        v[i].threads = rg_chance(g, 10) ? 2 : 1;
+        if (getenv("TENON_TEST_THREADS"))
+            v[i].threads = atoi(getenv("TENON_TEST_THREADS"));
         v[i].outside = rg_chance(g, 15);
     }
     return count;

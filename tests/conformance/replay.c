@@ -1,6 +1,6 @@
 /* Replays calls of operators that PyTorch made (capture.py), and compares the results.
  *
- *     replay [--backend auto|reference] [--json FILE] [--strict] FILE.zip...
+ *     replay [--backend auto|reference] [--threads N] [--json FILE] [--strict] FILE.zip...
  *
  * Each call becomes a graph of one node, whose tensors are inputs with the strides that they had.
  * It is right when all results have PyTorch's dtype and shape and are close to its values, or when
@@ -30,6 +30,7 @@ typedef struct tally {
 
 typedef struct replay {
     tenon_backend backend;
+    int threads;
     FILE *json;
     tally ops[MOST_OPS];
     int op_count, total[3];
@@ -272,7 +273,7 @@ static tenon_status prepare(replay *r, running *run) {
         status =
             tenon_graph_add_output(run->graph, name, tenon_arg_value(tenon_node_output(node, i)));
     }
-    tenon_session_options options = {.threads = 1, .backend = r->backend};
+    tenon_session_options options = {.threads = r->threads, .backend = r->backend};
     if (status == TENON_OK)
         status = tenon_session_create(run->graph, &options, &run->session);
     if (status == TENON_OK)
@@ -465,9 +466,10 @@ int main(int argc, char **argv) {
     static const char *const names[] = {"auto", "reference"};
     static const tenon_backend backends[] = {TENON_BACKEND_AUTO, TENON_BACKEND_REFERENCE};
     char *backend_text = NULL, *json = NULL;
-    int strict = 0;
+    int strict = 0, threads = 1;
     struct poptOption options[] = {
         {"backend", 0, POPT_ARG_STRING, &backend_text, 0, "auto (default) or reference", NULL},
+        {"threads", 0, POPT_ARG_INT, &threads, 0, "of OpenMP (default 1)", "N"},
         {"json", 0, POPT_ARG_STRING, &json, 0, "a line for each call", "FILE"},
         {"strict", 0, POPT_ARG_NONE, &strict, 0, "what is refused is wrong", NULL},
         POPT_AUTOHELP POPT_TABLEEND};
@@ -479,6 +481,7 @@ int main(int argc, char **argv) {
     int backend = backend_text && strcmp(backend_text, names[1]) == 0;
     r->backend = backends[backend];
     r->strict = strict;
+    r->threads = threads;
     r->json = json ? fopen(json, "w") : NULL;
     for (const char *path; (path = poptGetArg(popt)) != NULL;)
         run_file(r, path);
