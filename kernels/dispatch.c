@@ -8,14 +8,17 @@
 #include <stdlib.h>
 #include <strings.h>
 
-extern const tn_kernel_fn tn_k_table_baseline[];
-#if defined(__x86_64__)
-extern const tn_kernel_fn tn_k_table_avx2[], tn_k_table_avx512[];
-static const tn_kernel_fn *const tables[] = {tn_k_table_baseline, tn_k_table_avx2,
-                                             tn_k_table_avx512};
-#else
-static const tn_kernel_fn *const tables[] = {tn_k_table_baseline};
+/* TN_KERNEL_LEVELS: how many levels were built, from the lowest on. */
+extern const tn_kernel_fn tn_k_table_baseline[], tn_k_table_avx2[], tn_k_table_avx512[];
+static const tn_kernel_fn *const tables[] = {
+    tn_k_table_baseline,
+#if TN_KERNEL_LEVELS > 1
+    tn_k_table_avx2,
 #endif
+#if TN_KERNEL_LEVELS > 2
+    tn_k_table_avx512,
+#endif
+};
 
 static const char *const texts[TN_ISA_COUNT] = {"baseline", "avx2", "avx512"};
 
