@@ -3,6 +3,7 @@
 #include "core/fail.h"
 #include "profiler/profiler.h"
 #include "run/plan.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,6 +88,7 @@ static tenon_status find_row(summing *s, const tenon_event *event, int *out) {
 
 /* Events come with those that they are within before them. */
 static tenon_status add_event(summing *s, int index) {
+    assert(s->trace);
     const tenon_event *event = &s->trace->events[index];
     int at = 0;
     TN_TRY(find_row(s, event, &at));

@@ -175,6 +175,7 @@ static tenon_status by_time(tn_buffer *buffers, int32_t count, const int32_t *st
         return tn_no_memory();
     }
     for (int32_t i = 0, gone = 0; i < count; i++) {
+        /* NOLINTNEXTLINE(*ArraySubscript): `starts` and `ends` have all buffers */
         tn_buffer *b = &buffers[starts[i]];
         for (; buffers[ends[gone]].last < b->first; gone++)
             heap_give(&h, held[ends[gone]]);

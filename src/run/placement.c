@@ -1,6 +1,7 @@
 /* Where instances run: PUs for each, by the rules of tenon_topology_place. */
 #include "core/fail.h"
 #include "core/util.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tenon/topology.h>
@@ -111,6 +112,7 @@ static void take(placer *p, level l, int id, int threads, candidate **list, int 
         if (c->id[l] == id && available(p, c))
             list[found++] = c;
     }
+    assert(found > 0);
     qsort(list, (size_t)found, sizeof(candidate *), order);
     for (int i = 0; i < threads; i++) {
         candidate *c = list[i % found];

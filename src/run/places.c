@@ -16,11 +16,21 @@
 /* The first numbers of a file. "max" and missing files give none. */
 static int read_numbers(const char *path, long *first, long *second) {
     FILE *file = fopen(path, "r");
+    char text[64] = "", *at = text, *end;
     if (!file)
         return 0;
-    int fields = fscanf(file, "%ld %ld", first, second);
+    if (!fgets(text, sizeof text, file))
+        text[0] = '\0';
     fclose(file);
-    return fields < 0 ? 0 : fields;
+    long *const numbers[] = {first, second};
+    int fields = 0;
+    for (; fields < 2; fields++, at = end) {
+        long number = strtol(at, &end, 10);
+        if (end == at)
+            break;
+        *numbers[fields] = number;
+    }
+    return fields;
 }
 
 /* "quota period" in version 2's cpu.max, or version 1's two files; in cores, 0: no limit. */
@@ -298,9 +308,9 @@ static bool read_kind(const char **at, long *repeat, long *kind) {
 /* "2x1 4x0": kinds of so many cores each, from the first core on. */
 static tenon_status read_kinds(tenon_topology *t, const char *text) {
     long core = 0, cores = t->pus[t->pu_count - 1].core + 1, repeat = 0, kind = 0;
-    const char *at = text + strspn(text, " "), *from = at;
+    const char *at = text + strspn(text, " ");
     while (*at && core <= cores) {
-        from = at;
+        const char *from = at;
         if (!read_kind(&at, &repeat, &kind))
             return tn_fail(TENON_INVALID_ARGUMENT,
                            "topology: '%.40s' is not cores and their kind, as 2x1 is, with 1 core "

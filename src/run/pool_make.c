@@ -3,6 +3,7 @@
 #include "run/places.h"
 #include "run/pool.h"
 #include "run/threads.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -154,6 +155,7 @@ static tenon_status make_sessions(tenon_pool *pool, const recipe *r) {
 }
 
 static tenon_status no_state(const tenon_session *session) {
+    assert(session);
     for (int32_t i = 0; i < session->state_count; i++) {
         if (session->written[i])
             return tn_fail(
@@ -400,7 +402,7 @@ static tenon_status make_best(const recipe *r, tenon_pool **out) {
         splits[tried++] = (tenon_pool_split){list[i], pool->threads, rate};
         tn_log(TENON_LOG_INFO, "pool: %d instances of %d threads: %.3g runs a second", list[i],
                pool->threads, rate);
-        if (rate > best_rate * BETTER) {
+        if (!best || rate > best_rate * BETTER) {
             best_rate = rate;
             tenon_pool_destroy(&best);
             best = pool;
@@ -408,6 +410,7 @@ static tenon_status make_best(const recipe *r, tenon_pool **out) {
         }
         tenon_pool_destroy(&pool);
     }
+    assert(best);
     best->measured = splits;
     best->measured_count = tried;
     *out = best;
