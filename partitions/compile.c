@@ -26,6 +26,7 @@ typedef struct tn_compiled {
     const_dnnl_graph_tensor_t *in_tensors, *out_tensors;
     int32_t in_count, out_count;
     int threads;
+    uint64_t kind;    /* of what it computes */
     bool ran, spoilt; /* spoilt: its first run failed, see tn_engine_spoil */
     /* oneDNN means execution to be safe from several threads; heap corruption has been reported all
      * the same (uxlfoundation/oneDNN issue 4381), so the executions of one partition take turns. */
@@ -45,7 +46,7 @@ void tn_partition_free(tn_partition *partition) {
             dnnl_graph_tensor_destroy(c->out[i].tensor);
     }
     if (c->code)
-        dnnl_graph_compiled_partition_destroy(c->code);
+        tn_shim_destroy(c->code);
     if (c->stream)
         dnnl_stream_destroy(c->stream);
     pthread_mutex_destroy(&c->lock);
@@ -291,8 +292,10 @@ tenon_status tn_partition_execute(tn_partition *partition, void *const *in, void
     if (status == dnnl_success)
         status = rebind(c->out, c->out_count, out);
     if (status == dnnl_success) {
+        if (!c->ran)
+            c->kind = tn_hash(partition->ops, strlen(partition->ops));
         status = tn_shim_execute(c->code, c->stream, (size_t)c->in_count, c->in_tensors,
-                                 (size_t)c->out_count, c->out_tensors, c->threads);
+                                 (size_t)c->out_count, c->out_tensors, c->threads, c->kind);
         if (status != dnnl_success && !c->ran) {
             c->spoilt = true;
             tn_engine_spoil();

@@ -168,18 +168,9 @@ void tn_engine_use(size_t bytes) {
     pthread_mutex_unlock(&lock);
 }
 
-/* Empties the cache of compiled partitions, which keeps what they were made of. */
-static void empty_compiled(void) {
-    int capacity;
-    if (tn_dnnl_graph_get_compiled_partition_cache_capacity(&capacity) == dnnl_success) {
-        (void)tn_dnnl_graph_set_compiled_partition_cache_capacity(0);
-        (void)tn_dnnl_graph_set_compiled_partition_cache_capacity(capacity);
-    }
-}
-
 void tn_engine_compile_failed(void) {
     pthread_mutex_lock(&lock);
-    empty_compiled();
+    tn_shim_forget_compiled();
     pthread_mutex_unlock(&lock);
 }
 
@@ -191,7 +182,7 @@ static void empty_caches(bool last) {
     (void)tn_dnnl_graph_set_constant_tensor_cache_capacity(dnnl_cpu, CONSTANT_CACHE + odd);
     if (last) {
         int capacity;
-        empty_compiled();
+        tn_shim_forget_compiled();
         if (tn_dnnl_get_primitive_cache_capacity(&capacity) == dnnl_success) {
             (void)tn_dnnl_set_primitive_cache_capacity(0);
             (void)tn_dnnl_set_primitive_cache_capacity(capacity);

@@ -5,6 +5,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_graph.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -66,10 +67,15 @@ dnnl_status_t tn_shim_compile(dnnl_graph_partition_t partition,
                               const dnnl_graph_logical_tensor_t **out, dnnl_engine_t engine,
                               int threads);
 
-/* Waits until the result is there. */
+/* Waits until the result is there. `kind` tells partitions of different ops apart. */
 dnnl_status_t tn_shim_execute(dnnl_graph_compiled_partition_t compiled, dnnl_stream_t stream,
                               size_t in_count, const_dnnl_graph_tensor_t *in, size_t out_count,
-                              const_dnnl_graph_tensor_t *out, int threads);
+                              const_dnnl_graph_tensor_t *out, int threads, uint64_t kind);
+
+void tn_shim_destroy(dnnl_graph_compiled_partition_t compiled);
+
+/* Empties the cache of compiled partitions, which keeps what they were made of. */
+void tn_shim_forget_compiled(void);
 
 #ifdef __cplusplus
 }

@@ -96,11 +96,11 @@ dnnl_status_t __wrap_tn_shim_compile(dnnl_graph_partition_t partition,
 
 dnnl_status_t __wrap_tn_shim_execute(dnnl_graph_compiled_partition_t compiled, dnnl_stream_t stream,
                                      size_t in_count, const_dnnl_graph_tensor_t *in,
-                                     size_t out_count, const_dnnl_graph_tensor_t *out,
-                                     int threads) {
+                                     size_t out_count, const_dnnl_graph_tensor_t *out, int threads,
+                                     uint64_t kind) {
     within_library++;
     dnnl_status_t status =
-        __real_tn_shim_execute(compiled, stream, in_count, in, out_count, out, threads);
+        __real_tn_shim_execute(compiled, stream, in_count, in, out_count, out, threads, kind);
     within_library--;
     return status;
 }

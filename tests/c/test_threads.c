@@ -122,6 +122,37 @@ START_TEST(shapes_are_compiled) {
 }
 END_TEST
 
+static pthread_barrier_t gone;
+
+static void *run_and_end(void *user) {
+    float x[64] = {1}, y[32];
+    check(run(shared, x, 1, 64, y, 32));
+    pthread_barrier_wait(&gone);
+    return user;
+}
+
+/* What oneDNN keeps of a partition for each thread goes when either does. */
+START_TEST(threads_end_as_sessions_go) {
+    const tenon_session_options options = {.threads = 1, .backend = TENON_BACKEND_ONEDNN};
+    tenon_graph *graph = parse_graph(model);
+    atomic_store(&wrong, 0);
+    ck_assert_int_eq(pthread_barrier_init(&gone, NULL, THREADS + 1), 0);
+    for (int i = 0; i < 200; i++) {
+        pthread_t threads[THREADS];
+        OK(tenon_session_create(graph, &options, &shared));
+        for (int k = 0; k < THREADS; k++)
+            ck_assert_int_eq(pthread_create(&threads[k], NULL, run_and_end, NULL), 0);
+        pthread_barrier_wait(&gone);
+        tenon_session_destroy(&shared);
+        for (int k = 0; k < THREADS; k++)
+            pthread_join(threads[k], NULL);
+    }
+    ck_assert_int_eq(atomic_load(&wrong), 0);
+    pthread_barrier_destroy(&gone);
+    tenon_graph_destroy(&graph);
+}
+END_TEST
+
 /* ---- The file of measured choices ---- */
 
 static const char *choices;
@@ -294,6 +325,7 @@ int main(void) {
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, files_are_loaded_and_saved);
     tcase_add_loop_test(tests, shapes_are_compiled, 0, 3);
+    tcase_add_test(tests, threads_end_as_sessions_go);
     tcase_add_test(tests, choices_are_shared);
     tcase_add_test(tests, ops_are_registered_and_used);
     tcase_add_test(tests, failures_are_each_threads_own);
