@@ -228,16 +228,14 @@ bool tn_onednn_rounds(tn_isa cap) {
 
 void tn_onednn_get_info(tn_onednn_info *info) {
     static char version[32];
-    static pthread_mutex_t version_lock = PTHREAD_MUTEX_INITIALIZER;
     const dnnl_version_t *v = dnnl_version();
     pthread_mutex_lock(&lock);
     if (!isa_settled)
         settle_isa(TN_ISA_AVX512);
-    fill_caps();
-    pthread_mutex_unlock(&lock);
-    pthread_mutex_lock(&version_lock);
-    snprintf(version, sizeof version, "%d.%d.%d", v->major, v->minor, v->patch);
-    pthread_mutex_unlock(&version_lock);
+    if (caps.version == 0) /* once: others may read them already */
+        fill_caps();
+    if (version[0] == 0)
+        snprintf(version, sizeof version, "%d.%d.%d", v->major, v->minor, v->patch);
     *info = (tn_onednn_info){
         .version = version,
         .runtime = v->cpu_runtime == DNNL_RUNTIME_OMP          ? "OpenMP"
@@ -248,4 +246,5 @@ void tn_onednn_get_info(tn_onednn_info *info) {
         .bfloat16 = caps.bfloat16,
         .float16 = caps.float16,
     };
+    pthread_mutex_unlock(&lock);
 }
