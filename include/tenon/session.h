@@ -73,8 +73,8 @@ typedef struct tenon_limits {
                                folded, packed and transformed weights, oneDNN's copies of weights,
                                and samples; 64 MiB, and 64 times what is given */
     double compile_work;    /* work of compiling: nodes that passes look at, bytes of tensors, runs
-                               of `verify` and `tune`, and what oneDNN compiles; 8e9, and 1e5 for
-                               each byte that is given */
+                               of `verify` (not those that `tune` measures), and what oneDNN
+                               compiles; 8e9, and 1e5 for each byte that is given */
     double compile_seconds; /* time of compiling, by the clock, looked at between pieces of work;
                                no bound */
 } tenon_limits;
