@@ -9,6 +9,7 @@
  */
 #include "fusion/composite.h"
 #include "fusion/lower.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Diagonals and triangles ---- */
@@ -50,32 +51,50 @@ tenon_status tn_lower_trace(tenon_node *node, tenon_value **with) {
     return m->status;
 }
 
+/* What is listed as a constant is made whenever shapes are inferred, also of a node that nobody
+ * uses. So much of it is 32 MiB. */
+#define MOST_LISTED ((int64_t)1 << 22)
+
+/* The columns of row `row` that are in the triangle: from *first up to *last. */
+static void triangle_row(const tenon_node *node, int64_t row, int64_t *first, int64_t *last) {
+    int64_t columns = tn_arg_int(node, 1, 0);
+    bool upper = node->op->id == TN_OP_triu_indices;
+    __int128 edge = (__int128)row + tn_arg_int(node, 2, 0) + !upper;
+    int64_t at = edge < 0 ? 0 : edge > columns ? columns : (int64_t)edge;
+    *first = upper ? at : 0;
+    *last = upper ? columns : at;
+}
+
 /* Rows and columns of the elements of a triangle, row by row. */
 tenon_status tn_lower_triangle_places(tenon_node *node, tenon_value **with) {
     tn_maker m = {node};
-    bool upper = node->op->id == TN_OP_triu_indices;
-    int64_t rows = tn_arg_int(node, 0, 0), columns = tn_arg_int(node, 1, 0), count = 0, all;
-    int64_t offset = tn_arg_int(node, 2, 0);
+    int64_t rows = tn_arg_int(node, 0, 0), columns = tn_arg_int(node, 1, 0), all, first, last;
     tenon_dtype dtype = tn_arg_dtype(node, 3);
     if (dtype == TENON_DTYPE_NONE)
         dtype = TENON_INT64;
-    if (rows < 0 || columns < 0 || !tn_mul(rows, columns, &all) || all > (int64_t)1 << 26)
+    if (rows < 0 || columns < 0 || !tn_mul(rows, columns, &all) || all > 8 * MOST_LISTED)
         return tn_pass_refuse(node, "its sizes are negative or too large");
     if (dtype != TENON_INT64 && dtype != TENON_INT32)
         return tn_pass_refuse(node, "gives int32 or int64");
-    int64_t *places = tn_arena_array(&node->graph->arena, 2 * (size_t)all + 1, sizeof *places);
+    int64_t shape[2] = {2, 0};
+    for (int64_t i = 0; i < rows && columns > 0; i++) {
+        triangle_row(node, i, &first, &last);
+        shape[1] += last > first ? last - first : 0;
+    }
+    if (2 * shape[1] > MOST_LISTED)
+        return tn_pass_refuse(node, "its sizes are negative or too large");
+    int64_t *places = malloc((2 * (size_t)shape[1] + 1) * sizeof *places);
     if (!places)
         return tn_no_memory();
-    for (int pass = 0; pass < 2; pass++)
-        for (int64_t i = 0, n = pass * count, seen = 0; i < rows; i++)
-            for (int64_t j = 0; j < columns; j++)
-                if (upper ? j - i >= offset : j - i <= offset) {
-                    places[n++] = pass ? j : i;
-                    seen++;
-                    count = pass ? count : seen;
-                }
-    const int64_t shape[2] = {2, count};
+    for (int64_t i = 0, n = 0; i < rows && columns > 0; i++) {
+        triangle_row(node, i, &first, &last);
+        for (int64_t j = first; j < last; j++, n++) {
+            places[n] = i;
+            places[shape[1] + n] = j;
+        }
+    }
     with[0] = tn_make_ints(&m, dtype, places, 2, shape);
+    free(places);
     return m.status;
 }
 
@@ -114,6 +133,21 @@ static bool next_choice(int64_t *choice, int r, int64_t n, bool repeat) {
     return true;
 }
 
+/* How many choices of r of n there are; more than `most` are most + 1. */
+static int64_t count_choices(int64_t n, int64_t r, bool repeat, int64_t most) {
+    __int128 count = 1;
+    if (repeat && n > most)
+        return most + 1;
+    if (repeat && n > 0)
+        n += r - 1;
+    if (r > n)
+        return 0;
+    r = r < n - r ? r : n - r;
+    for (int64_t k = 1; k <= r && count <= most; k++) /* n choose k, which grows up to n / 2 */
+        count = count * (n - k + 1) / k;
+    return count <= most ? (int64_t)count : most + 1;
+}
+
 tenon_status tn_lower_combinations(tenon_node *node, tenon_value **with) {
     enum { MOST = 16 };
     tn_maker maker = {node}, *m = &maker;
@@ -127,27 +161,20 @@ tenon_status tn_lower_combinations(tenon_node *node, tenon_value **with) {
         with[0] = tn_make_full(m, 1, &none, x->dtype, 0);
         return m->status;
     }
-    int64_t count = 0, capacity = 0, *all = NULL;
-    bool more = repeat ? n > 0 : n >= r;
+    const int64_t count = count_choices(n, r, repeat, MOST_LISTED / r), flat = count * r;
+    if (flat > MOST_LISTED)
+        return tn_pass_refuse(node, "it gives too many combinations");
+    int64_t *all = malloc(((size_t)flat + 1) * sizeof *all);
+    if (!all)
+        return tn_no_memory();
     for (int k = 0; k < r; k++)
         choice[k] = repeat ? 0 : k;
-    for (; more; more = next_choice(choice, (int)r, n, repeat)) {
-        if (count == capacity) {
-            int64_t *grown;
-            capacity = capacity ? 2 * capacity : 64;
-            if (capacity > (int64_t)1 << 22)
-                return tn_pass_refuse(node, "it gives too many combinations");
-            grown = tn_arena_array(&node->graph->arena, (size_t)(capacity * r), sizeof *grown);
-            if (!grown)
-                return tn_no_memory();
-            if (count)
-                memcpy(grown, all, (size_t)(count * r) * sizeof *all);
-            all = grown;
-        }
-        memcpy(all + count++ * r, choice, (size_t)r * sizeof *choice);
-    }
-    const int64_t shape[2] = {count, r}, flat = count * r;
-    x = MAKE(index_select, VAL(x), INT(0), VAL(tn_make_ints(m, TENON_INT64, all, 1, &flat)));
+    for (int64_t i = 0; i < count; i++, next_choice(choice, (int)r, n, repeat))
+        memcpy(all + i * r, choice, (size_t)r * sizeof *choice);
+    tenon_value *places = tn_make_ints(m, TENON_INT64, all, 1, &flat);
+    free(all);
+    x = MAKE(index_select, VAL(x), INT(0), VAL(places));
+    const int64_t shape[2] = {count, r};
     with[0] = tn_make_view(m, x, shape, 2);
     return m->status;
 }

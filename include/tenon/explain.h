@@ -108,6 +108,9 @@ typedef struct tenon_plan_info {
     int64_t written_bytes;
     double flops;
     const tenon_graph *graph; /* the graph after the passes */
+    /* What verify mode compared: oneDNN partitions, and results of kernels that passes chose. What
+     * it left out of them: partitions and passes. 0 without it. */
+    int verified_partitions, verified_kernels, left_out;
 } tenon_plan_info;
 
 TENON_API TENON_MUST_CHECK tenon_status tenon_session_get_plan(const tenon_session *session,

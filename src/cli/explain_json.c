@@ -209,6 +209,9 @@ static void add_plan(const report *r, cJSON *to) {
     cJSON_AddNumberToObject(plan, "read_bytes", (double)info->read_bytes);
     cJSON_AddNumberToObject(plan, "written_bytes", (double)info->written_bytes);
     cJSON_AddNumberToObject(plan, "flops", info->flops);
+    cJSON_AddNumberToObject(plan, "verified_partitions", info->verified_partitions);
+    cJSON_AddNumberToObject(plan, "verified_kernels", info->verified_kernels);
+    cJSON_AddNumberToObject(plan, "left_out", info->left_out);
     if (r->runs == 0)
         return;
     cJSON_AddNumberToObject(plan, "runs", r->runs);

@@ -266,6 +266,12 @@ int report_print(const report *r) {
         r->plan.kernel_count, (long long)r->plan.view_count, r->plan.copy_count);
     printf("  activations %s, weights %s; a run moves %s and takes %s\n", arena, weights, moved,
            flops);
+    if (r->plan.verified_partitions + r->plan.verified_kernels + r->plan.left_out > 0)
+        printf(
+            "  verify mode compared %d oneDNN partition%s and %d result%s of chosen kernels; left "
+            "out: %d\n",
+            r->plan.verified_partitions, r->plan.verified_partitions == 1 ? "" : "s",
+            r->plan.verified_kernels, r->plan.verified_kernels == 1 ? "" : "s", r->plan.left_out);
     if (r->runs > 0)
         printf("  measured over %d runs: %.1f us a run\n", r->runs, r->run_time);
     int code = print_kind(r, TENON_STEP_ONEDNN, "oneDNN partitions");

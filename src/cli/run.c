@@ -112,6 +112,35 @@ static void print_shape(const tenon_view *view) {
     printf("]");
 }
 
+enum { SHOWN = 6, PART = 1 << 16 };
+
+typedef struct summary {
+    double low, high, sum, shown[SHOWN];
+} summary;
+
+/* A part of the elements, converted: an output may be much larger as float64. */
+static int add_part(const tenon_view *view, int64_t from, int64_t count, summary *s) {
+    tenon_view part = {.data = (char *)view->data + from * (int64_t)tenon_dtype_size(view->dtype),
+                       .dtype = view->dtype,
+                       .rank = 1,
+                       .shape = {count},
+                       .strides = {1}};
+    tenon_tensor *tensor = cli_converted(&part, TENON_FLOAT64);
+    if (!tensor)
+        return cli_failed();
+    const double *x = tenon_tensor_view(tensor)->data;
+    for (int64_t i = 0; i < count; i++) {
+        s->low = x[i] < s->low ? x[i] : s->low;
+        s->high = x[i] > s->high ? x[i] : s->high;
+        s->sum += x[i];
+        if (from + i < SHOWN)
+            s->shown[from + i] = x[i];
+    }
+    tenon_tensor_destroy(&tensor);
+    return CLI_OK;
+}
+
+/* Outputs in memory of the context are row-major. */
 static int print_output(const run *r, int index) {
     const tenon_view *view = &r->outputs[index];
     printf("output %s: ", tenon_graph_output_name(r->graph, index));
@@ -121,23 +150,18 @@ static int print_output(const run *r, int index) {
     }
     print_shape(view);
     int64_t count = tenon_view_numel(view);
-    tenon_tensor *tensor = cli_converted(view, TENON_FLOAT64);
-    if (!tensor)
-        return cli_failed();
-    const double *x = tenon_tensor_view(tensor)->data;
-    double low = INFINITY, high = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < count; i++) {
-        low = x[i] < low ? x[i] : low;
-        high = x[i] > high ? x[i] : high;
-        sum += x[i];
+    summary s = {.low = INFINITY, .high = -INFINITY};
+    for (int64_t i = 0; i < count; i += PART) {
+        int code = add_part(view, i, count - i < PART ? count - i : PART, &s);
+        if (code != CLI_OK)
+            return code;
     }
     if (count > 1)
-        printf("  min %.6g  max %.6g  mean %.6g ", low, high, plain(sum / (double)count));
+        printf("  min %.6g  max %.6g  mean %.6g ", s.low, s.high, plain(s.sum / (double)count));
     printf(" ");
-    for (int64_t i = 0; i < count && i < 6; i++)
-        printf(" %.6g", plain(x[i]));
-    printf(count > 6 ? " ...\n" : "\n");
-    tenon_tensor_destroy(&tensor);
+    for (int64_t i = 0; i < count && i < SHOWN; i++)
+        printf(" %.6g", plain(s.shown[i]));
+    printf(count > SHOWN ? " ...\n" : "\n");
     return CLI_OK;
 }
 

@@ -178,20 +178,32 @@ static double attention(const tenon_node *node, double out) {
     return 2 * scores * depth + 5 * scores + 2 * out * keys;
 }
 
-/* The matrices among the weights, for each moment and row of the batch: what the input has but its
- * last dimension. */
-static double recurrent(const tenon_node *node) {
-    const tenon_value *input = tn_arg_value(node, 0);
+/* The matrices among a recurrent layer's weights: how many, and their elements. */
+static double matrices(const tenon_node *node, double *weights) {
     int list = tn_op_param(node->op, "params");
-    double weights = 0;
-    if (!input || list < 0 || node->args[list].kind != TENON_ARG_LIST)
+    double count = 0;
+    *weights = 0;
+    if (list < 0 || node->args[list].kind != TENON_ARG_LIST)
         return 0;
     for (int i = 0; i < node->args[list].count; i++) {
         const tenon_arg *item = &node->args[list].as.list[i];
-        if (item->kind == TENON_ARG_VALUE && item->as.value->rank == 2)
-            weights += elements(item->as.value);
+        if (item->kind == TENON_ARG_VALUE && item->as.value->rank == 2) {
+            *weights += elements(item->as.value);
+            count++;
+        }
     }
-    return size(input, -1) > 0 ? 2 * weights * elements(input) / size(input, -1) : 0;
+    return count;
+}
+
+/* They are multiplied for each moment and row of the batch: what the input has but its last
+ * dimension. */
+static double recurrent(const tenon_node *node) {
+    const tenon_value *input = tn_arg_value(node, 0);
+    double weights, rows = 1;
+    matrices(node, &weights);
+    for (int d = 0; input && d < input->rank - 1; d++)
+        rows *= size(input, d);
+    return input ? 2 * weights * rows : 0;
 }
 
 static double window(const tenon_node *node, double out) {
@@ -313,12 +325,21 @@ static double comparisons(const tenon_node *node, double elements_read) {
     return ELEMENT_WORK * elements_read * log2(most);
 }
 
+/* The kernel goes through all taps of each element of the result, also where a transposed one has
+ * nothing to multiply. */
+static double all_taps(const tenon_node *node, double groups) {
+    const tenon_value *weight = tn_arg_value(node, 1);
+    double columns = tn_arg_bool(node, 6) ? size(weight, 1) * groups : size(weight, 0);
+    return columns > 0 ? 2 * elements(node->outputs[0]) * elements(weight) / columns : 0;
+}
+
 static double product_work(const tenon_node *node) {
     double flops = tn_node_flops(node);
     if (costs[node->op->id] == CONV) { /* groups are products of their own */
         int list = tn_op_param(node->op, "groups");
         double groups = list < 0 ? 1 : fmax(1, (double)tn_arg_int(node, list, 1));
         double columns = size(node->outputs[0], 1) / groups;
+        flops = fmax(flops, all_taps(node, groups));
         if (columns < PANEL)
             flops *= PANEL / fmax(1, columns);
     }
@@ -376,8 +397,10 @@ static double arithmetic(const tenon_node *node, double in, double out) {
         double head = size(first, -1) * size(first, -2);
         return product_work(node) + (head > 0 ? STEP_WORK * elements(first) / head : 0);
     }
-    case RECURRENT: /* weights are read again in each step */
-        return tn_node_flops(node) + STEP_WORK * fmax(size(first, 0), size(first, 1));
+    case RECURRENT: { /* weights are read again in each step; two matrices a layer and direction */
+        double weights, layers = fmax(1, matrices(node, &weights) / 2);
+        return tn_node_flops(node) + STEP_WORK * layers * fmax(size(first, 0), size(first, 1));
+    }
     case DISTANCE:
         return ELEMENT_WORK * tn_node_flops(node);
     case SOFTMAX:

@@ -133,7 +133,10 @@ tenon_status tenon_session_get_plan(const tenon_session *session, tenon_plan_inf
                             .node_count = plan->graph->node_count,
                             .view_count = plan->view_count,
                             .arena_bytes = (size_t)plan->arena_bytes,
-                            .graph = plan->graph};
+                            .graph = plan->graph,
+                            .verified_partitions = plan->verified_partitions,
+                            .verified_kernels = plan->verified_kernels,
+                            .left_out = plan->left_out};
     for (int32_t i = 0; i < plan->graph->constant_count; i++) {
         const tenon_view *view = &plan->graph->constants[i]->tensor->view;
         info.weight_bytes += (size_t)tenon_view_numel(view) * tenon_dtype_size(view->dtype);

@@ -100,6 +100,8 @@ typedef struct tn_plan {
     int64_t arena_bytes, operand_count;
     double room; /* bytes that a run may allocate for scratch memory; 0: no bound */
     int threads;
+    /* See tenon_plan_info. */
+    int verified_partitions, verified_kernels, left_out;
     bool dry_run;    /* nothing is compiled: it cannot run */
     bool split_ops;  /* nothing was fused */
     atomic_bool ran; /* once at least */

@@ -27,12 +27,12 @@ static tenon_value shared;
 
 typedef struct verifier {
     const tn_verify *verify;
-    computed plain;       /* without passes that choose kernels */
-    computed chosen;      /* with those that are left */
-    tenon_passes *passes; /* those that are left */
-    tn_arena arena;       /* of the notes */
-    tn_map notes;         /* by name of a node: what its kernel did wrong */
-    int compared;         /* values of chosen kernels */
+    computed plain;                    /* without passes that choose kernels */
+    computed chosen;                   /* with those that are left */
+    tenon_passes *passes;              /* those that are left */
+    tn_arena arena;                    /* of the notes */
+    tn_map notes;                      /* by name of a node: what its kernel did wrong */
+    int partitions, kernels, left_out; /* see tenon_plan_info */
 } verifier;
 
 /* ---- Computing ---- */
@@ -252,7 +252,10 @@ static tenon_status drop_pass(verifier *v, const tenon_pass *pass, const tn_step
         return tn_no_memory();
     TN_TRY(tn_map_put(&v->notes, name, note));
     int index = tenon_passes_find(v->passes, pass->name);
-    return index < 0 ? TENON_OK : tenon_passes_remove_at(v->passes, index);
+    if (index < 0)
+        return TENON_OK;
+    v->left_out++;
+    return tenon_passes_remove_at(v->passes, index);
 }
 
 /* Holds what a kernel that was chosen in `graph` gave against what plain kernels give. */
@@ -267,7 +270,7 @@ static tenon_status judge_kernel(verifier *v, const tenon_graph *graph, const tn
         if (!pass || !locate(&v->chosen, value, &given) || !find_plain(v, value, &wanted))
             continue;
         TN_TRY(difference(&given, &wanted, &apart));
-        v->compared++;
+        v->kernels++;
         if (apart <= limit)
             continue;
         *wrong = true;
@@ -324,7 +327,7 @@ static tenon_status lower_verified(verifier *v, const tenon_graph *graph, tenon_
     TN_TRY(compute_plain(v, graph));
     while (wrong) {
         wrong = false;
-        v->compared = 0;
+        v->kernels = 0;
         tenon_graph_destroy(out);
         release(&v->chosen);
         TN_TRY(tenon_graph_clone(graph, out));
@@ -407,7 +410,8 @@ static tenon_status try_partition(const verifier *v, const tn_plan *plan, tn_par
 }
 
 /* Keeps the nodes of partitions that differ from oneDNN; `*barred` is how many partitions. */
-static tenon_status bar_wrong(const verifier *v, const tn_plan *plan, int32_t *barred) {
+static tenon_status bar_wrong(verifier *v, const tn_plan *plan, int32_t *barred) {
+    v->partitions = plan->partitions->count;
     for (int32_t p = 0; p < plan->partitions->count; p++) {
         tn_partition *partition = &plan->partitions->items[p];
         tn_text text = {0};
@@ -421,6 +425,7 @@ static tenon_status bar_wrong(const verifier *v, const tn_plan *plan, int32_t *b
             for (int32_t n = 0; n < partition->node_count && kept; n++)
                 partition->nodes[n]->barred = kept;
             (*barred)++;
+            v->left_out++;
         }
         tn_text_free(&text);
         TN_TRY(status);
@@ -429,7 +434,7 @@ static tenon_status bar_wrong(const verifier *v, const tn_plan *plan, int32_t *b
 }
 
 /* Plans `*graph` until all partitions are right; the plan takes it over. */
-static tenon_status plan_verified(const verifier *v, tenon_graph **graph, tn_plan **out) {
+static tenon_status plan_verified(verifier *v, tenon_graph **graph, tn_plan **out) {
     tn_plan *plan = NULL;
     int32_t barred = 1;
     tenon_status status = TENON_OK;
@@ -460,9 +465,9 @@ tenon_status tn_plan_create_verified(const tn_verify *verify, tenon_graph *graph
     if (status == TENON_OK)
         status = plan_verified(&v, &lowered, out);
     if (status == TENON_OK) {
-        tn_log(TENON_LOG_INFO,
-               "verify mode compared %d oneDNN partitions, and %d values of chosen kernels",
-               (*out)->partitions->count, v.compared);
+        (*out)->verified_partitions = v.partitions;
+        (*out)->verified_kernels = v.kernels;
+        (*out)->left_out = v.left_out;
         tenon_graph_destroy(&graph);
     }
     tenon_graph_destroy(&lowered);

@@ -203,6 +203,27 @@ static const struct {
      "%y, %i, %c = aten.lstm.input(%x, [%h, %h], [%w, %w, %b, %b], true, 1, 0.0, false, false, "
      "false)\n",
      "aten.neg(%y)", NULL, WORK, 1},
+    {"input %p: float32[1, 1, 0]\nconst %h: float32[1, 1, 1000] = zeros\nconst %v: float32[3000, "
+     "0] = zeros\nconst %w: float32[3000, 1000] = random(1)\n%x = aten.repeat(%p, [3500, 1, 1])\n"
+     "%y, %z = aten.gru.input(%x, %h, [%v, %w], false, 1, 0.0, false, false, false)\n",
+     "aten.neg(%y)", NULL, WORK, 1},
+    {"input %p: float32[1, 1, 1]\nconst %h: float32[4, 1, 1] = zeros\nconst %w: float32[4, 1] = "
+     "random(1)\n%x = aten.repeat(%p, [1000000, 1, 1])\n%y, %i, %c = aten.lstm.input(%x, [%h, %h], "
+     "[%w, %w, %w, %w, %w, %w, %w, %w], false, 4, 0.0, false, false, false)\n",
+     "aten.neg(%y)", NULL, WORK, 1},
+    {"input %x: float64[1, 1, 1, 1]\nconst %w: float64[1, 1, 700, 700] = ones\n",
+     "aten.convolution(@, %w, none, [1, 1], [0, 0], [1, 1], true, [0, 0], 1)", NULL, WORK, 1},
+    /* constants that shape rules list */
+    {"input %x: int64[1]\n%t = aten.triu_indices(4000000000000000000, 0)\n", "aten.neg(@)", NULL,
+     NULL, 1},
+    {P "%x = aten.tril_indices(7000, 7000)\n", "aten.neg(@)", NULL, "too large", 1},
+    {P "%x = aten.tril_indices(1500, 1500)\n", "aten.add.Tensor(@, %p)", NULL, NULL, 1},
+    {P "%x = aten.expand(%p, [30])\n", "aten.combinations(@, 16)", NULL, "too many combinations",
+     1},
+    {P "%x = aten.expand(%p, [30])\n", "aten.combinations(@, 29)", NULL, "0 to 16", 1},
+    {P "%x = aten.expand(%p, [2000])\n", "aten.combinations(@, 2)", NULL, NULL, 1},
+    {P "%x = aten.expand(%p, [3000000000])\n", "aten.combinations(@, 2, true)", NULL,
+     "too many combinations", 1},
     /* windows, sizes */
     {"input %x: float32[4]\n", "aten.constant_pad_nd(@, [20000000, 20000000], 1)", NULL, BYTES, 1},
     {"input %x: float32[4]\n", "aten.constant_pad_nd(@, [5000000, 5000000], 1)", NULL, NULL, 1},

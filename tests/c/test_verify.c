@@ -117,6 +117,8 @@ static int left_out(const tenon_session *session, int *partitions) {
     int count = 0;
     OK(tenon_session_get_plan(session, &plan));
     *partitions = plan.partition_count;
+    ck_assert_int_eq(plan.verified_partitions, plan.partition_count);
+    ck_assert_int_eq(plan.left_out > 0, tn_partition_fault != NULL && faults > 0 && error > 1e-3f);
     for (int i = 0; i < plan.step_count; i++) {
         tenon_step_info step;
         OK(tenon_session_get_step(session, i, &step));
@@ -296,6 +298,8 @@ static bool has_op(const tenon_session *session, const char *op, char *told, siz
     bool found = false;
     told[0] = '\0';
     OK(tenon_session_get_plan(session, &plan));
+    ck_assert_int_gt(plan.verified_partitions + plan.verified_kernels + plan.left_out, 0);
+    ck_assert_int_eq(plan.left_out, spoilt_kernel != NULL);
     for (int i = 0; i < plan.step_count; i++) {
         tenon_step_info step;
         OK(tenon_session_get_step(session, i, &step));
