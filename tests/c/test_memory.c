@@ -264,9 +264,12 @@ static tenon_status recorded_runs_life(const void *user) {
         status = tenon_profiler_start(profiler);
     for (int step = 0; step < 3; step++) {
         failed = failed || !run_recorded(context);
-        if (step == 1 && pthread_create(&thread, NULL, run_recorded, context) == 0)
+        if (step == 1 && pthread_create(&thread, NULL, run_recorded, context) == 0) {
             pthread_join(thread, &done);
-        failed = failed || (step == 1 && !done);
+            failed = failed || !done;
+        } else if (step == 1 && status == TENON_OK) {
+            status = tenon_fail(TENON_OUT_OF_MEMORY, "no thread could be started");
+        }
         stopped = profiler ? tenon_profiler_step(profiler) : TENON_OK;
         status = status == TENON_OK ? stopped : status;
     }

@@ -112,9 +112,11 @@ static tenon_status status_of(batch_end end) {
     const char *text = tenon_last_error();
     if (end == BATCH_FINISHED)
         return TENON_OK;
-    return end == BATCH_FAILURE && (strstr(text, "out of memory") || strstr(text, "no thread") ||
-                                    strstr(text, "Malloc failure") || /* libzip's words */
-                                    strstr(text, strerror(ENOMEM)))
+    return end == BATCH_FAILURE &&
+                   (strstr(text, "out of memory") || strstr(text, "no thread") ||
+                    /* libzip's words, which in one place sees no archive then */
+                    strstr(text, "Malloc failure") || strstr(text, "Not a zip archive") ||
+                    strstr(text, "insufficient memory") || strstr(text, strerror(ENOMEM)))
                ? TENON_OUT_OF_MEMORY
                : TENON_INTERNAL;
 }
