@@ -8,7 +8,8 @@ tenon_status tn_limits_take(tenon_limits *limits) {
         limits->run_bytes < 0 || limits->compile_bytes < 0 || !(limits->folded_flops >= 0) ||
         !(limits->run_flops >= 0) || !(limits->run_work >= 0) || !(limits->compile_work >= 0) ||
         !(limits->compile_seconds >= 0))
-        return tn_fail(TENON_INVALID_ARGUMENT, "session options: a limit is less than 0");
+        return tn_fail(TENON_INVALID_ARGUMENT,
+                       "session options: a limit is less than 0, or no number");
     if (limits->rank < 0 || limits->rank > TENON_MAX_RANK)
         return tn_fail(TENON_INVALID_ARGUMENT, "session options: limits.rank is %lld, not 0 to %d",
                        (long long)limits->rank, TENON_MAX_RANK);
