@@ -209,6 +209,7 @@ static char *wrapped(int depth) {
         "{\"inputs\": [], \"outputs\": [], \"tensor_values\": {}, \"nodes\": [";
     static const char close[] = "]}}}}]}";
     char *text = calloc(1, (size_t)depth * (sizeof open + sizeof close) + 64), *at = text;
+    ck_assert_ptr_nonnull(text);
     at += sprintf(at, "\"nodes\": [");
     for (int i = 0; i < depth; i++)
         at += sprintf(at, "%s", open);
