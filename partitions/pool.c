@@ -70,8 +70,11 @@ void *tn_pool_alloc(size_t size, size_t alignment) {
         return NULL;
     tn_pages_large(block, whole);
     header *made = (header *)(void *)(block + room - HEADER);
-    /* A block of a larger alignment is as good as another one afterwards. */
+    /* A block of a larger alignment is as good as another one afterwards. Headers are of the lock:
+     * who frees a block need not be who got it. */
+    pthread_mutex_lock(&lock);
     *made = (header){.block = block, .size = rounded, .size_class = size_class};
+    pthread_mutex_unlock(&lock);
     tn_profile_memory((int64_t)rounded);
     return block + room;
 }
@@ -80,11 +83,12 @@ void tn_pool_free(void *memory) {
     if (!memory)
         return;
     header *freed = (header *)(void *)((char *)memory - HEADER);
-    tn_profile_memory(-(int64_t)freed->size);
     pthread_mutex_lock(&lock);
+    int64_t size = (int64_t)freed->size;
     freed->next = free_lists[freed->size_class];
     free_lists[freed->size_class] = freed;
     pthread_mutex_unlock(&lock);
+    tn_profile_memory(-size);
 }
 
 void tn_pool_trim(void) {

@@ -1,6 +1,7 @@
 #include "file.h"
 #include "batch.h"
 #include "disk.h"
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -110,6 +111,7 @@ tenon_status batch_file_open(batch_file *file, int64_t size) {
     struct stat info;
     int fd = -1;
     BATCH_TRY(batch_open_locked(file->partial, &fd));
+    assert(fd >= 0);
     tenon_status status = TENON_OK;
     if (fstat(fd, &info) != 0)
         status = failed(file->partial, "cannot be read");

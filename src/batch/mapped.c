@@ -1,5 +1,6 @@
 #include "mapped.h"
 #include "batch.h"
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -59,6 +60,7 @@ tenon_status batch_open_lines(const char *path, FILE **out) {
     int fd = -1;
     int64_t size = 0;
     BATCH_TRY(batch_open_regular(path, &fd, &size));
+    assert(fd >= 0);
     FILE *file = fdopen(fd, "r");
     if (!file) {
         close(fd);
