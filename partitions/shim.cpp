@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <thread>
 
+// NOLINTNEXTLINE(bugprone-reserved-identifier,cert-dcl*): the linker gives it that name
 extern "C" void *__dso_handle;
 
 namespace {
