@@ -53,7 +53,7 @@ static char *resolve(const char *path) {
 bool batch_file_is_same(const char *a, const char *b) {
     struct stat x, y;
     if (stat(a, &x) == 0 && stat(b, &y) == 0)
-        return x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+        return batch_stat_is_same(&x, &y);
     char *p = resolve(a), *q = resolve(b);
     bool same = p && q && strcmp(p, q) == 0;
     free(p);

@@ -4,6 +4,7 @@
 #define BATCH_FILE_H
 
 #include "sink.h"
+#include <sys/stat.h>
 
 typedef struct batch_file {
     char *path, *partial;
@@ -15,6 +16,10 @@ typedef struct batch_file {
 /* Finds the names: links at `path` are followed. Writes nothing. */
 tenon_status batch_file_name(const char *path, batch_file *out);
 bool batch_file_exists(const char *path);
+/* Whether both tell of one file. */
+static inline bool batch_stat_is_same(const struct stat *a, const struct stat *b) {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
 /* Whether two paths are one file, or would be if it were there: however they are written, and
  * through links of both kinds. */
 bool batch_file_is_same(const char *a, const char *b);

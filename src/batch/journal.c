@@ -97,8 +97,7 @@ static tenon_status read_journal(batch_journal *j) {
 /* Another job may have put a new journal in its place before this one got the lock. */
 static bool is_at_path(int fd, const char *path) {
     struct stat a, b;
-    return fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_ino == b.st_ino &&
-           a.st_dev == b.st_dev;
+    return fstat(fd, &a) == 0 && stat(path, &b) == 0 && batch_stat_is_same(&a, &b);
 }
 
 tenon_status batch_journal_open(const char *path, batch_journal *out) {

@@ -1,6 +1,7 @@
 /* Files of arrays, one after the other: a single one, or those of a folder by name. One is open at
  * a time. */
 #include "batch.h"
+#include "file.h"
 #include "formats.h"
 #include "hash.h"
 #include "source.h"
@@ -225,7 +226,7 @@ static bool reads(const batch_source *base, const struct stat *file) {
         struct stat info;
         char *path = NULL;
         found = file_path(f, i, &path) == TENON_OK && stat(path, &info) == 0 &&
-                info.st_dev == file->st_dev && info.st_ino == file->st_ino;
+                batch_stat_is_same(&info, file);
         free(path);
     }
     return found;

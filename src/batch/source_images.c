@@ -1,5 +1,6 @@
 /* Image files, each of them a sample. */
 #include "batch.h"
+#include "file.h"
 #include "hash.h"
 #include "identity.h"
 #include "images.h"
@@ -254,8 +255,7 @@ static bool reads(const batch_source *base, const struct stat *file) {
     for (int64_t i = 0; i < base->count && !found; i++) {
         struct stat info;
         char *path = path_of(s, i);
-        found = path && stat(path, &info) == 0 && info.st_dev == file->st_dev &&
-                info.st_ino == file->st_ino;
+        found = path && stat(path, &info) == 0 && batch_stat_is_same(&info, file);
         free(path);
     }
     return found;

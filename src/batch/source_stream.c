@@ -1,6 +1,7 @@
 /* Samples as raw records in a stream: the bytes of all fields, one after the other, without any
  * frame. */
 #include "batch.h"
+#include "file.h"
 #include "hash.h"
 #include "source.h"
 #include <errno.h>
@@ -94,8 +95,7 @@ static tenon_status identify(const batch_source *base, cJSON *facts) {
 
 static bool reads(const batch_source *base, const struct stat *file) {
     struct stat info;
-    return fstat(((const stream *)base)->fd, &info) == 0 && info.st_dev == file->st_dev &&
-           info.st_ino == file->st_ino;
+    return fstat(((const stream *)base)->fd, &info) == 0 && batch_stat_is_same(&info, file);
 }
 
 static uint64_t digest(const batch_source *base) {
