@@ -8,6 +8,8 @@
 #include <batch/source.h>
 #include <math.h>
 #include <sys/stat.h>
+#include <unistd.h>
+#include <zip.h>
 
 enum { JOB_BATCH = 4, JOB_WIDTH = 6, JOB_SAMPLES = 21 };
 
@@ -84,6 +86,20 @@ static inline void job_equal(const char *given, const char *wanted) {
                   wanted);
     free(a);
     free(b);
+}
+
+/* A .npz archive whose only member, x.npy, has these bytes. */
+static inline void job_save_npz(const char *path, const char *npy, size_t size,
+                                zip_int32_t method) {
+    int error = 0;
+    unlink(path);
+    zip_t *zip = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &error);
+    ck_assert_ptr_nonnull(zip);
+    zip_source_t *source = zip_source_buffer(zip, npy, size, 0);
+    zip_int64_t index = zip_file_add(zip, "x.npy", source, 0);
+    ck_assert_int_ge(index, 0);
+    ck_assert_int_eq(zip_set_file_compression(zip, (zip_uint64_t)index, method, 0), 0);
+    ck_assert_int_eq(zip_close(zip), 0);
 }
 
 static inline bool job_exists(const char *path) {

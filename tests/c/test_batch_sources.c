@@ -58,18 +58,6 @@ static int fetch_all(batch_source *source, const batch_field *field) {
 
 /* ---- Broken files ---- */
 
-static void write_npz(const char *path, const char *npy, size_t size, zip_int32_t method) {
-    int error = 0;
-    unlink(path);
-    zip_t *zip = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &error);
-    ck_assert_ptr_nonnull(zip);
-    zip_source_t *source = zip_source_buffer(zip, npy, size, 0);
-    zip_int64_t index = zip_file_add(zip, "x.npy", source, 0);
-    ck_assert_int_ge(index, 0);
-    ck_assert_int_eq(zip_set_file_compression(zip, (zip_uint64_t)index, method, 0), 0);
-    ck_assert_int_eq(zip_close(zip), 0);
-}
-
 static void write_safetensors(const char *path) {
     static const char header[] =
         "{\"__metadata__\":{\"a\":\"b\"},\"x\":{\"dtype\":\"F32\",\"shape\":[9,3],"
@@ -135,7 +123,7 @@ START_TEST(broken_npz) {
     float_samples(test_path("good.npy"));
     char *npy = test_read(test_path("good.npy"), &size);
     for (int i = 0; i < 2; i++) {
-        write_npz(test_path("good.npz"), npy, size, i ? ZIP_CM_DEFLATE : ZIP_CM_STORE);
+        job_save_npz(test_path("good.npz"), npy, size, i ? ZIP_CM_DEFLATE : ZIP_CM_STORE);
         char *data = test_read(test_path("good.npz"), &packed);
         break_file("x.npz", data, packed);
         free(data);
@@ -170,11 +158,11 @@ START_TEST(files_that_do_not_fit) {
     refuses(test_path("long.npy"), fields, 1, "ends inside");
     /* Of a .npz: the file and the member. */
     static const char bad[] = "\x93NUMPY\x01\x00\x08\x00{'de': 1}";
-    write_npz(test_path("bad.npz"), bad, sizeof bad - 1, ZIP_CM_STORE);
+    job_save_npz(test_path("bad.npz"), bad, sizeof bad - 1, ZIP_CM_STORE);
     refuses(test_path("bad.npz"), fields, 1, "bad.npz: 'x': .npy header: 'descr' is missing");
     size_t size;
     char *npy = test_read(test_path("x.npy"), &size);
-    write_npz(test_path("short.npz"), npy, size - 4, ZIP_CM_STORE);
+    job_save_npz(test_path("short.npz"), npy, size - 4, ZIP_CM_STORE);
     refuses(test_path("short.npz"), fields, 1, "short.npz: 'x': the shape needs 108 bytes");
     free(npy);
 }
@@ -229,7 +217,8 @@ START_TEST(fortran_order) {
         batch_source_destroy(&source);
     }
     /* Members of archives are read one way only. */
-    write_npz(test_path("x.npz"), file, turned_file("f4", data, sizeof data, file), ZIP_CM_STORE);
+    job_save_npz(test_path("x.npz"), file, turned_file("f4", data, sizeof data, file),
+                 ZIP_CM_STORE);
     refuses(test_path("x.npz"), &field, 1, "x.npz: 'x': it is in Fortran order");
 }
 END_TEST
@@ -242,8 +231,8 @@ START_TEST(any_order_of_samples) {
     batch_field field = float_field();
     float_samples(test_path("a.npy"));
     char *npy = test_read(test_path("a.npy"), &size);
-    write_npz(test_path("b.npz"), npy, size, ZIP_CM_STORE);
-    write_npz(test_path("c.npz"), npy, size, ZIP_CM_DEFLATE);
+    job_save_npz(test_path("b.npz"), npy, size, ZIP_CM_STORE);
+    job_save_npz(test_path("c.npz"), npy, size, ZIP_CM_DEFLATE);
     write_safetensors(test_path("d.safetensors"));
     static const char *const names[] = {"a.npy", "b.npz", "c.npz", "d.safetensors"};
     for (int i = 0; i < 4; i++) {

@@ -27,15 +27,8 @@ static char model_path[512], npy_path[512], npz_path[512], deflated_path[512], t
 
 static void write_npz(const char *path, const char *from, zip_int32_t method) {
     size_t size;
-    int error = 0;
     char *npy = test_read(from, &size);
-    zip_t *zip = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &error);
-    ck_assert_ptr_nonnull(zip);
-    zip_source_t *source = zip_source_buffer(zip, npy, size, 0);
-    zip_int64_t index = zip_file_add(zip, "x.npy", source, 0);
-    ck_assert_int_ge(index, 0);
-    ck_assert_int_eq(zip_set_file_compression(zip, (zip_uint64_t)index, method, 0), 0);
-    ck_assert_int_eq(zip_close(zip), 0);
+    job_save_npz(path, npy, size, method);
     free(npy);
 }
 
